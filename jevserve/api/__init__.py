@@ -1,0 +1,1 @@
+"""The HTTP door: bodies, keys, the System One dialect, errors and the application."""

@@ -1,0 +1,1 @@
+"""The pure core: requests, plans, combination of row values, answers."""

@@ -1,0 +1,1 @@
+"""One engine replica: vLLM behind the planned decision."""

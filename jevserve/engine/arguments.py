@@ -1,0 +1,76 @@
+"""From an adapter's profile and the model's settings to vLLM's engine arguments."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tokenizers import Tokenizer
+
+from jevserve.adapters.base import EngineProfile, Prepared
+from jevserve.engine.environment import on_cpu
+from jevserve.errors import CheckpointError, SettingsError
+from jevserve.settings import ModelSettings
+
+#: Owned by the service: changing them through ``engine_args`` would break a promise.
+OWNED = {"model", "tokenizer", "runner", "convert", "trust_remote_code", "skip_tokenizer_init"}
+
+#: vLLM's name of the load rule that keeps chosen output-embedding rows as a classifier.
+LABEL_TABLE_METHOD = "no_post_processing"
+
+
+def engine_arguments(
+    prepared: Prepared, profile: EngineProfile, model: ModelSettings
+) -> dict[str, Any]:
+    """Keyword arguments of ``AsyncEngineArgs``; ``pooler_config`` is a plain dictionary.
+
+    Raises:
+        SettingsError: ``engine_args`` touches what the service owns.
+        CheckpointError: a label id is not in the tokenizer.
+    """
+    owned = OWNED & model.engine_args.keys()
+    if owned:
+        raise SettingsError(f"models.{model.name}.engine_args may not set {sorted(owned)}")
+    arguments: dict[str, Any] = {
+        "model": str(prepared.path),
+        "runner": profile.runner,
+        "dtype": dtype(profile, model),
+        "max_model_len": min(profile.max_model_len or model.max_model_len, model.max_model_len),
+        "enable_prefix_caching": profile.prefix_caching,
+        "seed": 0,
+        "trust_remote_code": False,
+        "disable_log_stats": False,
+    }
+    if profile.runner == "pooling":
+        arguments["convert"] = profile.convert
+        arguments["pooler_config"] = {"task": profile.task} | (
+            {"pooling_type": profile.pooling_type} if profile.pooling_type else {}
+        )
+    overrides = dict(profile.hf_overrides)
+    if profile.runner == "pooling" and profile.label_ids:
+        overrides |= {
+            "num_labels": len(profile.label_ids),
+            "classifier_from_token": token_strings(prepared, profile.label_ids),
+            "method": LABEL_TABLE_METHOD,
+        }
+    if overrides:
+        arguments["hf_overrides"] = overrides
+    if profile.runner == "generate":
+        arguments["max_logprobs"] = max(20, len(profile.label_ids))
+    if on_cpu():
+        arguments["enforce_eager"] = True
+    return arguments | model.engine_args
+
+
+def dtype(profile: EngineProfile, model: ModelSettings) -> str:
+    """The operator's dtype, else the family's, else vLLM's choice."""
+    return model.dtype if model.dtype != "auto" else profile.dtype
+
+
+def token_strings(prepared: Prepared, ids: tuple[int, ...]) -> list[str]:
+    """The vocabulary entries of token ids, as the label-table loader wants them."""
+    vocabulary = Tokenizer.from_file(str(prepared.path / "tokenizer.json"))
+    strings = [vocabulary.id_to_token(id) for id in ids]
+    missing = [id for id, s in zip(ids, strings, strict=True) if s is None]
+    if missing:
+        raise CheckpointError(f"{prepared.path}: the tokenizer has no tokens {missing[:5]}")
+    return strings

@@ -1,0 +1,81 @@
+"""What a replica knows about its own speed and backlog, from counted work and given times."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+#: Time constant of the measured rate: long enough for a few hundred rounds, short enough to
+#: follow a change of workload.
+TAU_S = 10.0
+
+
+@dataclass
+class Meter:
+    """Counts work in and out and measures the rate while there is any.
+
+    Idle time never counts, so an idle replica keeps the rate it last showed. Times are seconds of
+    one monotonic clock, given by the caller.
+    """
+
+    decisions: int = 0
+    rows: int = 0
+    steps: int = 0
+    computed_tokens: int = 0
+    cached_tokens: int = 0
+    backlog_rows: int = 0
+    backlog_tokens: int = 0
+    _busy_since: float | None = None
+    _busy_s: float = 0.0
+    _tokens: float = 0.0
+    _rounds: float = 0.0
+
+    def accepted(self, rows: int, tokens: int, now: float) -> None:
+        self.decisions += 1
+        self.rows += rows
+        self.backlog_rows += rows
+        self.backlog_tokens += tokens
+        if self._busy_since is None:
+            self._busy_since = now
+
+    def row_done(self, tokens: int, computed: int, cached: int, now: float) -> None:
+        """One row answered: ``tokens`` of it were counted as backlog when it was accepted."""
+        self.computed_tokens += computed
+        self.cached_tokens += cached
+        self._elapse(now)
+        self._tokens += computed
+        self._leave(tokens, now)
+
+    def row_dropped(self, tokens: int, now: float) -> None:
+        """One row left without an answer (cancelled, or failed)."""
+        self._elapse(now)
+        self._leave(tokens, now)
+
+    def step(self) -> None:
+        """The engine finished a round."""
+        self.steps += 1
+        self._rounds += 1
+
+    @property
+    def tokens_per_second(self) -> float:
+        return self._tokens / self._busy_s if self._busy_s > 0.05 else 0.0
+
+    @property
+    def round_ms(self) -> float:
+        return 1e3 * self._busy_s / self._rounds if self._rounds >= 1 else 0.0
+
+    def _leave(self, tokens: int, now: float) -> None:
+        self.backlog_rows -= 1
+        self.backlog_tokens -= tokens
+        self._busy_since = now if self.backlog_rows else None
+
+    def _elapse(self, now: float) -> None:
+        """Fold the busy time since the last event in, old time fading with TAU_S."""
+        if self._busy_since is None:
+            return
+        elapsed = max(0.0, now - self._busy_since)
+        fade = math.exp(-elapsed / TAU_S)
+        self._busy_s = self._busy_s * fade + elapsed
+        self._tokens *= fade
+        self._rounds *= fade
+        self._busy_since = now

@@ -1,0 +1,1 @@
+"""Which replica: pure policies over affinity keys and replica reports."""

@@ -1,0 +1,207 @@
+"""The one settings object: what a service serves, where, and within which limits.
+
+Values come, later ones first, from a YAML file, the environment (``JEVSERVE_HTTP__PORT=…``) and
+command-line flags. Secrets are never settings: keys and the cluster secret are read from the
+environment or from files named here, by the process that needs them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from jevserve.errors import SettingsError
+
+#: The alias that clients of the field send when they name no model.
+DEFAULT_ALIAS = "jev-latest"
+
+#: The model served when nothing else is asked for; it ships inside a package.
+EMBEDDED_MODEL = "jev-embed"
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class HttpSettings(Section):
+    """The HTTP door.
+
+    ``127.0.0.1`` keeps a first try on the laptop; the chart sets ``0.0.0.0``.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = Field(8795, ge=1, le=65535)
+    root_path: str = ""
+    strict_fields: bool = False
+    max_body_bytes: int = Field(32 * 2**20, ge=1024)
+    keys_file: Path | None = None
+
+
+class ResourceSettings(Section):
+    """What one engine replica asks Ray for."""
+
+    num_cpus: float = Field(1.0, ge=0)
+    num_gpus: float = Field(0.0, ge=0)
+    accelerator: str | None = None
+
+
+class ModelSettings(Section):
+    """One served model.
+
+    Attributes:
+        name: canonical name, echoed in every answer.
+        checkpoint: embedded name, folder, or hub id with an optional ``@revision``.
+        protocol: adapter to use where detection cannot decide.
+        replicas: engine replicas.
+        max_model_len: longest row in tokens; the checkpoint's own limit where it is lower.
+        deadline_ms: for requests without one; clients of the field time out at 10 s.
+        dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
+        kv_cache_gib: CPU engines: prefix-cache memory.
+        engine_args: passed to vLLM as they are.
+    """
+
+    name: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/:@-]*$")
+    checkpoint: str = ""
+    protocol: str | None = None
+    replicas: int = Field(1, ge=1, le=10_000)
+    resources: ResourceSettings = ResourceSettings()
+    max_model_len: int = Field(32_768, ge=16)
+    deadline_ms: int = Field(8_000, ge=1, le=600_000)
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
+    kv_cache_gib: float = Field(1.0, gt=0)
+    description: str = ""
+    engine_args: dict[str, Any] = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _checkpoint_defaults_to_name(self) -> Self:
+        return self if self.checkpoint else self.model_copy(update={"checkpoint": self.name})
+
+
+class RouterSettings(Section):
+    """The router deployment."""
+
+    replicas: int = Field(1, ge=1, le=1_000)
+    num_cpus: float = Field(0.0, ge=0)
+    max_in_flight: int = Field(1_024, ge=1)
+
+
+class TransportSettings(Section):
+    """How decisions travel from router to engine.
+
+    ``connection`` is the service's own multiplexed connection; ``handle`` goes through Ray Serve.
+    """
+
+    kind: Literal["connection", "handle"] = "connection"
+    host: str = ""
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    tls_ca: Path | None = None
+
+
+class ServiceSettings(BaseSettings):
+    """Everything a service is made from.
+
+    Attributes:
+        models: served models; the first is the default unless ``default_model`` says otherwise.
+        aliases: further names of models; ``jev-latest`` always resolves to the default model.
+        cache: where prepared checkpoints live; routers and engines must both see it.
+        cache_scope: ``tenant`` shares prefixes within a tenant, ``request`` never shares.
+    """
+
+    model_config = SettingsConfigDict(
+        env_prefix="JEVSERVE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    models: tuple[ModelSettings, ...] = (ModelSettings(name=EMBEDDED_MODEL),)
+    default_model: str = ""
+    aliases: dict[str, str] = Field(default_factory=dict)
+    cache: Path = Field(default_factory=lambda: Path.home() / ".cache" / "jevserve")
+    cache_scope: Literal["tenant", "request"] = "tenant"
+    http: HttpSettings = HttpSettings()
+    router: RouterSettings = RouterSettings()
+    transport: TransportSettings = TransportSettings()
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        # A file read by ``load`` arrives through init as the weakest source; see there.
+        return (env_settings, init_settings)
+
+    @field_validator("models")
+    @classmethod
+    def _models_have_distinct_names(
+        cls, models: tuple[ModelSettings, ...]
+    ) -> tuple[ModelSettings, ...]:
+        names = [m.name for m in models]
+        if not models or len(set(names)) != len(names):
+            raise ValueError(f"needs at least one model and distinct names, got {names}")
+        return models
+
+    @model_validator(mode="after")
+    def _names_resolve(self) -> Self:
+        names = {m.name for m in self.models}
+        if self.default_model and self.default_model not in names:
+            raise ValueError(f"default_model {self.default_model!r} is not one of {sorted(names)}")
+        for alias, target in self.aliases.items():
+            if target not in names:
+                raise ValueError(f"alias {alias!r} points to {target!r}, not one of {sorted(names)}")
+            if alias in names:
+                raise ValueError(f"alias {alias!r} is the name of a model")
+        return self
+
+    @property
+    def default(self) -> str:
+        """Canonical name of the default model."""
+        return self.default_model or self.models[0].name
+
+    def names(self) -> dict[str, str]:
+        """Every name a request may use, and the canonical name it resolves to."""
+        canonical = {m.name: m.name for m in self.models}
+        return {DEFAULT_ALIAS: self.default} | self.aliases | canonical
+
+
+def load(file: Path | None = None, flags: dict[str, Any] | None = None) -> ServiceSettings:
+    """Settings from a file, then the environment, then flags (nested dictionaries).
+
+    Raises:
+        SettingsError: unreadable file, unknown setting or impossible value, each by its name.
+    """
+    values: dict[str, Any] = {}
+    if file is not None:
+        try:
+            read = yaml.safe_load(file.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raise SettingsError(f"cannot read {file}: {error}") from error
+        if read is not None and not isinstance(read, dict):
+            raise SettingsError(f"{file}: expected a mapping of settings at the top")
+        values = read or {}
+    try:
+        settings = ServiceSettings(**values)
+        if flags:
+            merged = merge(settings.model_dump(), flags)
+            settings = ServiceSettings.model_validate(merged)
+        return settings
+    except ValidationError as error:
+        where = f"{file}: " if file else ""
+        lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()]
+        raise SettingsError(where + "; ".join(lines)) from error
+
+
+def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
+    """``base`` with the leaves of ``over`` on top; lists are replaced whole."""
+    merged = dict(base)
+    for key, value in over.items():
+        old = merged.get(key)
+        both = isinstance(value, dict) and isinstance(old, dict)
+        merged[key] = merge(old, value) if both else value
+    return merged

@@ -1,0 +1,1 @@
+"""What jevserve measures: every metric and span, listed in one file each."""

@@ -1,0 +1,1 @@
+"""How a plan travels: everything that crosses a process, and nothing else."""

@@ -1,0 +1,3 @@
+from torchvision._refuse import refusing
+
+__getattr__ = refusing(__name__)
