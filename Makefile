@@ -30,7 +30,7 @@ test-long: setup ## the tests that take minutes
 lint: setup ## ruff and mypy
 	@scripts/lint
 
-lock: ## remake requirements/*.txt (needs uv)
+lock: setup ## remake requirements/*.txt from pyproject.toml
 	@scripts/lock $(ARGS)
 
 clean: ## remove the environment and every cache

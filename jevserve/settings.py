@@ -12,7 +12,12 @@ from typing import Any, Literal, Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    SettingsError as SettingsSourceError,
+)
 
 from jevserve.errors import SettingsError
 
@@ -42,10 +47,16 @@ class HttpSettings(Section):
 
 
 class ResourceSettings(Section):
-    """What one engine replica asks Ray for."""
+    """What one engine replica asks Ray for.
 
-    num_cpus: float = Field(1.0, ge=0)
-    num_gpus: float = Field(0.0, ge=0)
+    Attributes:
+        num_cpus: CPUs; None is one, or on a local CPU service an equal share of the cores.
+        num_gpus: GPUs; None is one where vLLM's CUDA build is installed, else none.
+        accelerator: Ray's accelerator type a node must have, such as ``A800`` or ``H200``.
+    """
+
+    num_cpus: float | None = Field(None, ge=0)
+    num_gpus: float | None = Field(None, ge=0)
     accelerator: str | None = None
 
 
@@ -76,9 +87,10 @@ class ModelSettings(Section):
     description: str = ""
     engine_args: dict[str, Any] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _checkpoint_defaults_to_name(self) -> Self:
-        return self if self.checkpoint else self.model_copy(update={"checkpoint": self.name})
+    @property
+    def source(self) -> str:
+        """What is prepared and loaded: the checkpoint, or where none is named, the model's name."""
+        return self.checkpoint or self.name
 
 
 class RouterSettings(Section):
@@ -92,7 +104,11 @@ class RouterSettings(Section):
 class TransportSettings(Section):
     """How decisions travel from router to engine.
 
-    ``connection`` is the service's own multiplexed connection; ``handle`` goes through Ray Serve.
+    Attributes:
+        kind: ``connection`` is the service's own multiplexed connection; ``handle`` goes through
+            Ray Serve, for clusters where pods may only talk through Ray.
+        host: address that engines listen on and routers connect to; empty is every interface,
+            reached at the node's address.
     """
 
     kind: Literal["connection", "handle"] = "connection"
@@ -101,8 +117,15 @@ class TransportSettings(Section):
     tls_key: Path | None = None
     tls_ca: Path | None = None
 
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> Self:
+        given = [f is not None for f in (self.tls_cert, self.tls_key, self.tls_ca)]
+        if any(given) and not all(given):
+            raise ValueError("TLS needs all of tls_cert, tls_key and tls_ca")
+        return self
 
-class ServiceSettings(BaseSettings):
+
+class ServiceSettings(Section):
     """Everything a service is made from.
 
     Attributes:
@@ -112,10 +135,6 @@ class ServiceSettings(BaseSettings):
         cache_scope: ``tenant`` shares prefixes within a tenant, ``request`` never shares.
     """
 
-    model_config = SettingsConfigDict(
-        env_prefix="JEVSERVE_", env_nested_delimiter="__", extra="forbid", frozen=True
-    )
-
     models: tuple[ModelSettings, ...] = (ModelSettings(name=EMBEDDED_MODEL),)
     default_model: str = ""
     aliases: dict[str, str] = Field(default_factory=dict)
@@ -124,18 +143,6 @@ class ServiceSettings(BaseSettings):
     http: HttpSettings = HttpSettings()
     router: RouterSettings = RouterSettings()
     transport: TransportSettings = TransportSettings()
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,
-        file_secret_settings: PydanticBaseSettingsSource,
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        # A file read by ``load`` arrives through init as the weakest source; see there.
-        return (env_settings, init_settings)
 
     @field_validator("models")
     @classmethod
@@ -170,6 +177,25 @@ class ServiceSettings(BaseSettings):
         return {DEFAULT_ALIAS: self.default} | self.aliases | canonical
 
 
+class EnvironmentSettings(ServiceSettings, BaseSettings):
+    """Reads the environment over what it is given; only ``load`` uses it."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="JEVSERVE_", env_nested_delimiter="__", extra="forbid", frozen=True
+    )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (env_settings, init_settings)
+
+
 def load(file: Path | None = None, flags: dict[str, Any] | None = None) -> ServiceSettings:
     """Settings from a file, then the environment, then flags (nested dictionaries).
 
@@ -186,11 +212,10 @@ def load(file: Path | None = None, flags: dict[str, Any] | None = None) -> Servi
             raise SettingsError(f"{file}: expected a mapping of settings at the top")
         values = read or {}
     try:
-        settings = ServiceSettings(**values)
-        if flags:
-            merged = merge(settings.model_dump(), flags)
-            settings = ServiceSettings.model_validate(merged)
-        return settings
+        read_so_far = EnvironmentSettings(**values).model_dump(exclude_unset=True)
+        return ServiceSettings.model_validate(merge(read_so_far, flags or {}))
+    except SettingsSourceError as error:
+        raise SettingsError(f"environment: {error}") from error
     except ValidationError as error:
         where = f"{file}: " if file else ""
         lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()]

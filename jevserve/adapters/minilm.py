@@ -14,6 +14,7 @@ import hashlib
 import json
 from functools import cache
 from importlib.resources import files
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +171,7 @@ def windows(tokens: list[int], size: int) -> list[list[int]]:
     """``tokens`` in the fewest windows of at most ``size``, as even in length as can be."""
     n = max(1, -(-len(tokens) // size))
     cuts = [len(tokens) * i // n for i in range(n + 1)]
-    return [tokens[a:b] for a, b in zip(cuts, cuts[1:], strict=False)]
+    return [tokens[a:b] for a, b in pairwise(cuts)]
 
 
 @cache

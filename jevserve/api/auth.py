@@ -148,7 +148,9 @@ def _from_env(value: str) -> list[Key]:
                 f"{ENV_KEYS}: entry {i} is neither KEY nor TENANT:KEY, with letters, digits and "
                 "'._-' in TENANT"
             )
-        keys.append(Key(tenant, hashlib.sha256(key.strip().encode()).digest()))
+        keys.append(
+            Key(tenant, hashlib.sha256(key.strip().encode("utf-8", "surrogateescape")).digest())
+        )
     if not keys:
         raise SettingsError(f"{ENV_KEYS} is set but holds no key; unset it to serve without keys")
     return keys

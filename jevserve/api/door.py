@@ -192,4 +192,5 @@ class Exchange:
         if "transfer-encoding" in self.headers:
             return True
         length = self.headers.get("content-length", "0")
-        return not length.isdigit() or len(length) > 9 or int(length) > SMALL_REST
+        plain = length.isascii() and length.isdigit() and len(length) <= 9
+        return not plain or int(length) > SMALL_REST

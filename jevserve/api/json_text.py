@@ -8,19 +8,20 @@ from __future__ import annotations
 import json
 import re
 from itertools import accumulate
+from typing import NoReturn
 
 from jevserve.errors import InvalidRequest, Location
 
 #: Deepest nesting of arrays and objects.
 MAX_DEPTH = 64
 
-#: Most separators and brackets, hence about the most values. Ten times what any model could read,
-#: and what keeps a parsed body within a small multiple of its text.
-MAX_VALUES = 1_000_000
+#: Most separators and brackets, hence about the most values: four times the tokens that a request
+#: may have. It keeps a parsed body within a small multiple of its text.
+MAX_VALUES = 2**18
 
 _STRING = re.compile(rb'"[^"]*"')
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},'))
-_DEPTH = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
+_ONE_KIND = bytes.maketrans(b"{}", b"[]")
 
 #: An escape that may be half of a surrogate pair; without one, no string can be unencodable.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -61,8 +62,8 @@ def parse_json(data: bytes) -> object:
     except ValueError as error:
         # int() names a number of too many digits, the hooks above name the rest.
         raise _invalid(0, str(error)[:200]) from None
-    if _SURROGATE.search(data):
-        _check_text(value)
+    if _SURROGATE.search(data) and not _encodable(json.dumps(value, ensure_ascii=False)):
+        _refuse_surrogate(value)
     return value
 
 
@@ -76,61 +77,67 @@ def _too_deep() -> InvalidRequest:
     )
 
 
+def _too_long() -> InvalidRequest:
+    return InvalidRequest.at(
+        ("body",), f"more than {MAX_VALUES} JSON values; send less at a time", "json_too_long"
+    )
+
+
 def _check_structure(data: bytes) -> None:
     """Bound depth and number of values before anything is built from them."""
-    brackets = data.count(b"[") + data.count(b"{")
-    commas = data.count(b",")
-    if brackets <= MAX_DEPTH and brackets + commas <= MAX_VALUES:
+    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH and data.count(b",") <= MAX_VALUES:
         return
     bare = _structure(data)
-    if len(bare) > 2 * MAX_VALUES:
-        raise InvalidRequest.at(
-            ("body",), f"more than {MAX_VALUES} JSON values; send less at a time", "json_too_long"
-        )
-    if _deeper(bare.replace(b",", b"")):
+    if bare.count(b'"') > 4 * MAX_VALUES:
+        # More strings than values may be; matching them would take long.
+        raise _too_long()
+    bare = _STRING.sub(b"", bare)
+    if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > MAX_VALUES:
+        raise _too_long()
+    if _deeper(bare.translate(_ONE_KIND, b",")):
         raise _too_deep()
 
 
 def _structure(data: bytes) -> bytes:
-    """The brackets and commas of ``data`` that are not inside strings, by passes of C code alone
-    unless strings hold some too."""
+    """The brackets and commas of ``data``, and quotes around those that are inside strings."""
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
     # With nothing but structure left, two quotes in a row are an empty string or the seam of two
     # strings; without them, what was inside a string still is.
-    bare = data.translate(None, _NOT_STRUCTURE).replace(b'""', b"")
-    return _STRING.sub(b"", bare) if b'"' in bare else bare
+    return data.translate(None, _NOT_STRUCTURE).replace(b'""', b"")
 
 
 def _deeper(brackets: bytes) -> bool:
-    """Whether brackets nest deeper than MAX_DEPTH. Each round takes the innermost level away."""
+    """Whether square brackets nest deeper than MAX_DEPTH. Each round takes the innermost level."""
     for _ in range(MAX_DEPTH):
-        outer = brackets.replace(b"[]", b"").replace(b"{}", b"")
+        outer = brackets.replace(b"[]", b"")
         if len(outer) == len(brackets):
             break
         brackets = outer
     else:
         return bool(brackets)
     # Unbalanced brackets are no JSON; what is wrong with a shallow one the parser says better.
-    depths = accumulate(_DEPTH.get(b, 0) for b in brackets)
+    depths = accumulate(1 if b == ord("[") else -1 for b in brackets)
     return any(depth > MAX_DEPTH for depth in depths)
 
 
-def _check_text(value: object) -> None:
-    """Refuse halves of surrogate pairs: no tokenizer and no response takes them."""
+def _refuse_surrogate(value: object) -> NoReturn:
+    """Name the first string that holds half of a surrogate pair: no tokenizer and no response
+    takes it."""
     pending: list[tuple[Location, object]] = [(("body",), value)]
     while pending:
         loc, value = pending.pop()
-        if isinstance(value, str):
-            if not _encodable(value):
-                raise _surrogate(loc)
-        elif isinstance(value, dict):
-            for key, item in value.items():
+        if isinstance(value, str) and not _encodable(value):
+            raise _surrogate(loc)
+        if isinstance(value, dict):
+            for key in value:
                 if not _encodable(key):
                     raise _surrogate((*loc, key.encode("utf-8", "backslashreplace").decode()))
-                pending.append(((*loc, key), item))
+            pending.extend(((*loc, key), item) for key, item in reversed(value.items()))
         elif isinstance(value, list):
-            pending.extend(((*loc, i), item) for i, item in enumerate(value))
+            items = reversed(list(enumerate(value)))
+            pending.extend(((*loc, i), item) for i, item in items)
+    raise AssertionError("no such string")
 
 
 def _encodable(text: str) -> bool:

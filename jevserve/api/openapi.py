@@ -13,6 +13,7 @@ from fastapi.openapi.docs import get_swagger_ui_html
 from jevserve import __version__
 from jevserve.api import systemone as limits
 from jevserve.api.assets import FORMATS, MAX_ASSETS, MAX_PLACEHOLDER
+from jevserve.api.json_text import MAX_DEPTH, MAX_VALUES
 from jevserve.api.openapi_schemas import SCHEMAS, ref
 
 _REQUEST = {
@@ -100,7 +101,7 @@ def _error(status: str, description: str, error_type: str, message: str) -> dict
 
 _ISSUE = {
     "loc": ["body", "questions", "anger", "score", "criteria"],
-    "msg": "at least 1 of levels is needed, at most 10",
+    "msg": "no levels, at least 1 is needed",
     "type": "too_short",
 }
 
@@ -201,7 +202,8 @@ def openapi(root_path: str, keys: bool) -> dict[str, Any]:
 
 def _paths() -> dict[str, Any]:
     body_notes = (
-        "Bodies may be compressed (Content-Encoding: zstd or gzip). Images are sent as `assets`: "
+        "Bodies may be compressed (Content-Encoding: zstd or gzip) and have at most "
+        f"{MAX_DEPTH} levels of nesting and {MAX_VALUES} JSON values. Images are sent as `assets`: "
         f"up to {MAX_ASSETS} {'/'.join(FORMATS)} stills keyed by a placeholder of at most "
         f"{MAX_PLACEHOLDER} characters, as base64 or as parts of a multipart/form-data body whose "
         "first part, named `request`, is this JSON. Also answered at /systemone, "

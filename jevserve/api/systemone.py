@@ -257,7 +257,7 @@ _KINDS: dict[str, Callable[[Location, dict[str, Any], Issues], Question | None]]
 
 def _wrong_count(loc: Location, what: str, n: int, most: int, issues: Issues) -> bool:
     if n == 0:
-        issues.add(loc, f"at least 1 of {what} is needed, at most {most}", "too_short")
+        issues.add(loc, f"no {what}, at least 1 is needed", "too_short")
     elif n > most:
         issues.add(loc, f"{n} {what}, at most {most}", "too_long")
     return not 1 <= n <= most

@@ -137,9 +137,9 @@ def check_weights(folder: Path, names: list[str]) -> None:
         pickles = [n for n in names if any(fnmatch(n, p) for p in PICKLES)]
         if pickles:
             raise CheckpointError(
-                f"{folder} has its weights only as a pickle ({pickles[0]}), which can run code when "
-                "loaded and is never opened; convert it to safetensors, or use a revision that "
-                "has model.safetensors"
+                f"{folder} has its weights only as a pickle ({pickles[0]}), which can run code "
+                "when loaded and is never opened; convert it to safetensors, or use a revision "
+                "that has model.safetensors"
             )
         raise CheckpointError(f"{folder} has no weights: model.safetensors is missing")
     for name in tensors:

@@ -18,6 +18,8 @@ import os
 import re
 import shutil
 import tempfile
+from functools import cache as cache_once
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -87,7 +89,10 @@ def prepare(
                     raise CheckpointError(
                         f"{folder} changed while it was being prepared; try again when it is whole"
                     )
-                write_atomically(record, {"prepared": target.name, "source": looks})
+                write_atomically(
+                    record,
+                    {"prepared": target.name, "source": looks, "adapters": fingerprint()},
+                )
                 return load(target)
         except Timeout as error:
             raise CheckpointError(
@@ -153,7 +158,7 @@ def remembered(
     """What this source led to before, None where that is unknown, gone, damaged or outdated."""
     try:
         known = read_json(record, manifests.MAX_BYTES)
-        if known["source"] != looks:
+        if known["source"] != looks or known["adapters"] != fingerprint():
             return None
         folder = root / "prepared" / Path(known["prepared"]).name
         if verify:
@@ -163,17 +168,28 @@ def remembered(
         return None
 
 
+@cache_once
+def fingerprint() -> str:
+    """Hash of the adapters' code and data: another calibration or prompt form prepares anew."""
+    digest = hashlib.sha256()
+    for file in sorted(files("jevserve.adapters").iterdir(), key=lambda f: f.name):
+        if file.name.endswith((".py", ".json")):
+            data = file.read_bytes()
+            digest.update(f"{file.name} {len(data)}\n".encode() + data)
+    return digest.hexdigest()
+
+
 def build(
     source: Source, folder: Path, commit: str, root: Path, protocol: str | None, progress: Progress
 ) -> Path:
     """A new prepared folder, or the equal one that is already there."""
     progress.step(f"checking {source.name}")
-    files = probe_files(folder)
-    if "config.json" not in files.names:
+    found = probe_files(folder)
+    if "config.json" not in found.names:
         raise CheckpointError(f"{folder} has no config.json, so it is not a model's folder")
-    names = sorted(n for n in files.names if wanted(n))
-    check_weights(folder, sorted(files.names))
-    adapter, _ = choose(files, protocol)
+    names = sorted(n for n in found.names if wanted(n))
+    check_weights(folder, sorted(found.names))
+    adapter, _ = choose(found, protocol)
     tokenizer = FileTokenizer(folder)
     work = Path(tempfile.mkdtemp(prefix=f".{source.name}.", dir=root / "prepared"))
     try:
@@ -182,7 +198,7 @@ def build(
             place(folder / name, work / name)
         settings = json_only(adapter.prepare(folder, work, tokenizer))
         records = hash_files(work, progress)
-        architectures = files.architectures
+        architectures = found.architectures
         manifest = Manifest(
             protocol=adapter.protocol,
             architecture=architectures[0] if architectures else "",
@@ -236,7 +252,8 @@ def hash_files(folder: Path, progress: Progress) -> tuple[FileRecord, ...]:
     sizes = {path: path.stat().st_size for path in paths}
     records, done = [], 0
     for path in paths:
-        records.append(FileRecord(path.relative_to(folder).as_posix(), sizes[path], sha256_of(path)))
+        name = path.relative_to(folder).as_posix()
+        records.append(FileRecord(name, sizes[path], sha256_of(path)))
         done += sizes[path]
         progress.advance(done, sum(sizes.values()))
     return tuple(records)

@@ -53,7 +53,7 @@ def resolve(model: str) -> Source:
         )
     folder = Path(model).expanduser()
     try:
-        exists = folder.is_dir()
+        exists = model != "" and folder.is_dir()
     except (OSError, ValueError):
         exists = False
     if exists:
@@ -62,13 +62,11 @@ def resolve(model: str) -> Source:
     hub = HUB_ID.fullmatch(model)
     if hub is None or model.startswith((".", "/", "~")):
         raise CheckpointError(
-            f"{model[:200]!r} is no embedded model ({', '.join(EMBEDDED)}), no existing folder, and "
-            "no hub id of the form 'organisation/name' or 'organisation/name@revision'"
+            f"{model[:200]!r} is no embedded model ({', '.join(EMBEDDED)}), no existing folder, "
+            "and no hub id of the form 'organisation/name' or 'organisation/name@revision'"
         )
     revision = hub["revision"] or ""
-    return Source(
-        hub["id"].replace("/", "--"), f"hub:{hub['id']}@{revision}", hub["id"], revision
-    )
+    return Source(hub["id"].replace("/", "--"), f"hub:{hub['id']}@{revision}", hub["id"], revision)
 
 
 def fetch_from_hub(source: Source, progress: Progress) -> tuple[Path, str]:

@@ -53,7 +53,7 @@ def probabilities(combine: Combine, plan: Plan, results: tuple[RowResult, ...], 
         raise EngineFailed(f"the engine returned {p.size} values for {n} candidates")
     canonical = np.empty(n)
     canonical[list(combine.order) or range(n)] = p
-    return canonical / canonical.sum()
+    return np.asarray(canonical / canonical.sum(), dtype=np.float64)
 
 
 def softmax_or_mass(

@@ -72,7 +72,6 @@ class EngineReplica(DecisionExecutor):
         self._engine = AsyncLLM.from_engine_args(
             AsyncEngineArgs(**arguments),
             stat_loggers=[step_counter(self._meter)],
-            enable_log_requests=False,
         )
         cache = self._engine.vllm_config.cache_config
         self._quantum = int(cache.block_size or 0) if cache.enable_prefix_caching else 0

@@ -87,7 +87,7 @@ def choices(half: int, rng: Random) -> Iterator[Labelled]:
 
 def nouls(half: int, rng: Random) -> Iterator[Labelled]:
     """Whether a text has a theme, names a place, or says that something happened."""
-    for family, themes in FAMILIES.items():
+    for themes in FAMILIES.values():
         for _ in range(450):
             asked, other = rng.sample(themes, 2)
             true = rng.random() < 0.5
@@ -152,5 +152,6 @@ def scores(half: int, rng: Random) -> Iterator[Labelled]:
     for name, (levels, instructions, sentences) in SCALES.items():
         for _ in range(200):
             truth = rng.randrange(len(levels))
-            state = wrap(fill(rng.choice(sentences[truth][2 * half : 2 * half + 2]), rng), half, rng)
+            sentence = rng.choice(sentences[truth][2 * half : 2 * half + 2])
+            state = wrap(fill(sentence, rng), half, rng)
             yield Labelled(f"{name}.levels", state, Score(levels, instructions), truth)

@@ -43,8 +43,11 @@ class ReferenceEmbedder:
         if batch:
             self._compute(batch)
 
-    @torch.inference_mode()
     def _compute(self, batch: list[tuple[int, ...]]) -> None:
+        with torch.inference_mode():
+            self._store(batch)
+
+    def _store(self, batch: list[tuple[int, ...]]) -> None:
         width = max(map(len, batch))
         ids = torch.zeros(len(batch), width, dtype=torch.long)
         mask = torch.zeros(len(batch), width, dtype=torch.long)

@@ -65,7 +65,8 @@ class TransportServer:
         context = self._tls.server() if self._tls else None
         self._server = await asyncio.start_server(
             self._accept,
-            self._host or None,
+            # One family: with both, port 0 would give each a port of its own.
+            self._host or "0.0.0.0",
             self._port,
             ssl=context,
             ssl_handshake_timeout=self.timing.handshake if context else None,

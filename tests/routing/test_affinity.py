@@ -19,14 +19,18 @@ POLICY: RoutingPolicy = AffinityPolicy()
 NOW = 1_000.0
 
 
-def view(name: str, backlog: int = 0, sent: int = 0, age: float = 0.0, **report: object):  # type: ignore[no-untyped-def]
-    fields = {"state": ReplicaState.READY, "reuse_quantum": 16, "tokens_per_second": 1_000.0}
-    return ReplicaView(
-        name,
-        ReplicaReport(name, "model", "rev", backlog_tokens=backlog, **(fields | report)),  # type: ignore[arg-type]
-        NOW - age,
-        sent,
-    )
+def view(
+    name: str,
+    backlog: int = 0,
+    sent: int = 0,
+    age: float = 0.0,
+    state: ReplicaState = ReplicaState.READY,
+    quantum: int = 16,
+    rate: float = 1_000.0,
+    revision: str = "rev",
+) -> ReplicaView:
+    report = ReplicaReport(name, "model", revision, state, quantum, rate, backlog_tokens=backlog)
+    return ReplicaView(name, report, NOW - age, sent)
 
 
 def key(n: int) -> bytes:
@@ -90,7 +94,7 @@ def test_the_longest_key_decides() -> None:
         view("x", state=ReplicaState.STARTING),
         view("x", state=ReplicaState.DRAINING),
         view("x", age=STALE_AFTER_S + 0.01),
-        replace(view("x"), report=replace(view("x").report, revision="other")),
+        view("x", revision="other"),
     ],
     ids=["starting", "draining", "stale", "another revision"],
 )
@@ -111,8 +115,8 @@ def two_for(n: int) -> tuple[str, str]:
     return first, owner(n, [v for v in FLEET if v.replica != first])
 
 
-def loaded(loads: dict[str, int], **report: object) -> list[ReplicaView]:
-    return [view(v.replica, loads.get(v.replica, 0), **report) for v in FLEET]
+def loaded(loads: dict[str, int], quantum: int = 16, rate: float = 1_000.0) -> list[ReplicaView]:
+    return [view(v.replica, loads.get(v.replica, 0), quantum=quantum, rate=rate) for v in FLEET]
 
 
 def test_a_busy_owner_spills_to_the_runner_up_when_that_waits_less_than_half() -> None:
@@ -132,7 +136,7 @@ def test_the_owner_keeps_its_key_when_moving_would_not_pay(own: int, other: int)
 def test_an_owner_of_unknown_rate_keeps_its_key() -> None:
     first, _ = two_for(3)
 
-    choice = choose((key(3),), loaded({first: 10**6}, tokens_per_second=0.0))
+    choice = choose((key(3),), loaded({first: 10**6}, rate=0.0))
     assert choice == Choice(first, Reason.AFFINITY)
 
 
@@ -154,7 +158,7 @@ def test_what_was_worked_off_since_the_report_counts() -> None:
 def test_without_keys_or_cache_the_less_loaded_of_two_is_taken(quantum: int) -> None:
     keys = () if quantum else (key(3),)
     busy = "engine-4"
-    views = loaded({busy: 10_000}, reuse_quantum=quantum)
+    views = loaded({busy: 10_000}, quantum=quantum)
     choices = [choose(keys, views, seed) for seed in range(2_000)]
     counts = Counter(c.replica for c in choices if c is not None)
 
@@ -172,8 +176,8 @@ views = st.lists(
         st.integers(0, 10**6),
         st.floats(0, 4),
         state=st.sampled_from(ReplicaState),
-        reuse_quantum=st.sampled_from([0, 16]),
-        tokens_per_second=st.sampled_from([0.0, 1e3, 1e5]),
+        quantum=st.sampled_from([0, 16]),
+        rate=st.sampled_from([0.0, 1e3, 1e5]),
     ),
     max_size=8,
     unique_by=lambda v: v.replica,

@@ -17,7 +17,7 @@ def authority(folder: Path) -> TlsFiles:
 
     curve = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
     openssl(
-        "req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=test authority",
+        "req", "-x509", *curve, "-keyout", "ca.key", "-out", "ca.pem", "-subj", "/CN=authority",
         "-days", "2",
     )  # fmt: skip
     openssl("req", *curve, "-keyout", "peer.key", "-out", "peer.csr", "-subj", "/CN=jevserve")

@@ -37,8 +37,11 @@ M = TypeVar("M")
 
 SECRET = ClusterSecret(b"a secret that only tests share..")
 
-#: Waits that faults are noticed in, short enough for tests.
-QUICK = Timing(handshake=0.5, report=0.01, dead=0.3, stall=0.5, grace=0.3, stop=2.0)
+#: Production's waits with frequent reports: for every test that is not about a wait.
+PATIENT = Timing(report=0.01)
+
+#: Short waits, for tests in which one of them has to run out.
+QUICK = Timing(handshake=5.0, report=0.01, dead=0.3, stall=0.5, grace=0.3, stop=2.0)
 
 
 def decision(
@@ -213,7 +216,7 @@ class Rig:
         self,
         executor: FakeExecutor | None = None,
         bounds: Bounds = DEFAULT_BOUNDS,
-        timing: Timing = QUICK,
+        timing: Timing = PATIENT,
         tls: TlsFiles | None = None,
     ) -> None:
         self.executor = executor or FakeExecutor()

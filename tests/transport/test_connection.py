@@ -11,8 +11,9 @@ import pytest
 
 from jevserve.decisions.plan import DecisionResult, PlannedDecision
 from jevserve.errors import EngineFailed, JevserveError, Overloaded, TransportError
-from jevserve.transport.messages import Answer, Cancel, Decide, Drain, Failed, Report
+from jevserve.transport.messages import Answer, Cancel, Decide, Drain, Failed, Report, encode
 from tests.transport.fakes import (
+    PATIENT,
     QUICK,
     FakeExecutor,
     RawPeer,
@@ -69,7 +70,7 @@ async def test_answers_may_come_in_any_order_twice_or_unasked() -> None:
 
     async with Rig() as rig, fake_replica(chaotic) as port:
         link = await rig.link(port=port)
-        both = await asyncio.gather(link.send(decision("a")), link.send(decision("bb")))
+        both = await asyncio.gather(*(link.send(decision(id)) for id in ("a", "bb")))
 
         assert both == [echo(decision("a")), echo(decision("bb"))]
         assert await link.send(decision("ccc")) == echo(decision("ccc"))
@@ -192,7 +193,7 @@ async def test_a_replica_that_falls_silent_with_decisions_outstanding_is_dead() 
         await peer.prove_as_server()
         await peer.ended()
 
-    async with Rig() as rig, fake_replica(half_open) as port:
+    async with Rig(timing=QUICK) as rig, fake_replica(half_open) as port:
         link = await rig.link(port=port)
         async with asyncio.timeout(5):
             with pytest.raises(TransportError, match=r"no word from the replica for 0\.3 s"):
@@ -206,7 +207,7 @@ async def test_a_silent_replica_with_nothing_outstanding_is_stale_and_not_dead()
         await peer.prove_as_server()
         await peer.ended()
 
-    async with Rig() as rig, fake_replica(half_open) as port:
+    async with Rig(timing=QUICK) as rig, fake_replica(half_open) as port:
         link = await rig.link(port=port)
         await asyncio.sleep(3 * QUICK.dead)
         seen = link.report()
@@ -217,10 +218,10 @@ async def test_a_silent_replica_with_nothing_outstanding_is_stale_and_not_dead()
 
 async def test_a_busy_replica_that_reports_is_not_dead() -> None:
     async def slow(asked: PlannedDecision) -> DecisionResult:
-        await asyncio.sleep(4 * QUICK.dead)
+        await asyncio.sleep(2.2)
         return echo(asked)
 
-    async with Rig(FakeExecutor(slow)) as rig:
+    async with Rig(FakeExecutor(slow), timing=replace(PATIENT, dead=1.0)) as rig:
         assert await (await rig.link()).send(decision()) == echo(decision())
 
 
@@ -261,11 +262,9 @@ async def test_a_replica_that_writes_slowly_is_understood() -> None:
     async def slow_writer(peer: RawPeer) -> None:
         await peer.prove_as_server()
         asked = await peer.hear_of(Decide)
-        chunks: list[bytes] = []
-        peer.writer.write, write = chunks.append, peer.writer.write  # type: ignore[method-assign]
-        peer.say(Answer(asked.number, echo(asked.decision)))
-        for byte in b"".join(chunks):
-            write(bytes([byte]))
+        payload = encode(Answer(asked.number, echo(asked.decision)))
+        for byte in len(payload).to_bytes(4, "little") + payload:
+            peer.writer.write(bytes([byte]))
             await asyncio.sleep(0)
         await peer.ended()
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from jevserve.errors import TransportError
 from jevserve.transport.frames import FrameDecoder, FrameStream
 from jevserve.transport.limits import DEFAULT_BOUNDS, UNPROVEN_FRAME, Bounds, Timing
-from tests.transport.fakes import QUICK
+from tests.transport.fakes import PATIENT, QUICK
 
 
 @given(st.lists(st.binary(max_size=300), max_size=20), st.randoms(use_true_random=False))
@@ -51,7 +51,7 @@ def test_a_claimed_length_costs_no_memory() -> None:
 
 @contextlib.asynccontextmanager
 async def streams(
-    bounds: Bounds = DEFAULT_BOUNDS, timing: Timing = QUICK
+    bounds: Bounds = DEFAULT_BOUNDS, timing: Timing = PATIENT
 ) -> AsyncIterator[tuple[FrameStream, FrameStream]]:
     """Two ends of one loopback connection, both proven."""
     accepted: asyncio.Future[FrameStream] = asyncio.get_running_loop().create_future()
@@ -79,7 +79,12 @@ async def test_what_is_sent_in_one_turn_goes_out_in_one_write_and_in_order(
     async with streams() as (client, server):
         writes: list[int] = []
         write = client._writer.write
-        monkeypatch.setattr(client._writer, "write", lambda d: (writes.append(len(d)), write(d)))
+
+        def counted(data: bytes) -> None:
+            writes.append(len(data))
+            write(data)
+
+        monkeypatch.setattr(client._writer, "write", counted)
         for i in range(100):
             client.send(b"%d" % i)
 
@@ -96,7 +101,7 @@ async def test_small_frames_do_not_wait_for_acknowledgements() -> None:
 
 
 async def test_a_sender_waits_while_the_peer_reads_nothing_and_gives_up() -> None:
-    async with streams(replace(DEFAULT_BOUNDS, outbound=64 * 1024)) as (client, _):
+    async with streams(replace(DEFAULT_BOUNDS, outbound=64 * 1024), QUICK) as (client, _):
         with pytest.raises(TransportError, match="takes no bytes"):
             async with asyncio.timeout(5):
                 while True:

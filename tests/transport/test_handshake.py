@@ -24,7 +24,7 @@ from jevserve.transport.messages import (
 from jevserve.transport.secret import ClusterSecret, Role, TlsFiles
 from tests.transport.certificates import authority
 from tests.transport.fakes import (
-    QUICK,
+    PATIENT,
     SECRET,
     RawPeer,
     Rig,
@@ -125,7 +125,7 @@ async def test_a_peer_of_another_version_is_told_so_on_both_sides() -> None:
     ids=["http", "tls", "zeros", "list bomb", "huge length"],
 )
 async def test_garbage_instead_of_a_hello_ends_the_connection_at_once(opening: bytes) -> None:
-    async with Rig() as rig:
+    async with Rig(timing=replace(PATIENT, handshake=60.0)) as rig:
         peer = await RawPeer.connect(rig.server.port)
         peer.writer.write(opening)
         await peer.ended()
@@ -144,7 +144,7 @@ async def test_nothing_is_executed_before_the_proof(message: Cancel | Decide | P
 
 
 async def test_a_peer_that_says_nothing_is_dropped_when_the_handshake_time_is_over() -> None:
-    async with Rig() as rig:
+    async with Rig(timing=replace(PATIENT, handshake=0.5)) as rig:
         peer = await RawPeer.connect(rig.server.port)
         refusal = await peer.hear_of(Failed)
         await peer.ended()
@@ -156,13 +156,13 @@ async def test_a_replica_that_says_nothing_fails_the_open_in_time() -> None:
     async def mute(peer: RawPeer) -> None:
         await peer.ended()
 
-    async with Rig() as rig, fake_replica(mute) as port:
+    async with Rig(timing=replace(PATIENT, handshake=0.5)) as rig, fake_replica(mute) as port:
         with pytest.raises(TransportError, match=r"no answer within 0\.5 s"):
             await rig.link(port=port)
 
 
 async def test_unproven_connections_are_bounded_and_routers_get_in_afterwards() -> None:
-    timing = replace(QUICK, handshake=5.0)
+    timing = replace(PATIENT, handshake=5.0)
     async with Rig(bounds=replace(DEFAULT_BOUNDS, unproven=3), timing=timing) as rig:
         waiting = [await RawPeer.connect(rig.server.port) for _ in range(3)]
         await eventually(lambda: rig.server._unproven == 3)
@@ -194,7 +194,7 @@ async def test_opening_can_be_cancelled_and_leaves_nothing_behind() -> None:
     async def mute(peer: RawPeer) -> None:
         await peer.ended()
 
-    async with Rig(timing=replace(QUICK, handshake=60.0)) as rig, fake_replica(mute) as port:
+    async with Rig(timing=replace(PATIENT, handshake=60.0)) as rig, fake_replica(mute) as port:
         opening = asyncio.create_task(rig.link(port=port))
         await eventually(lambda: bool(rig.links) and rig.links[0]._stream is not None)
         opening.cancel()

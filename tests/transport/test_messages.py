@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import random
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
-import msgpack
+import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -320,6 +321,12 @@ def test_nested_lists_that_claim_much_memory_are_refused() -> None:
         decode(b"\xdd\xff\xff\xff\xff" * 2_000)
     with pytest.raises(TransportError):
         decode(b"\x91" * 100_000)
+    tracemalloc.start()
+    with pytest.raises(TransportError):
+        decode(b"\xdd\x00\x02\x00\x00" * 500)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 1_000_000
 
 
 def test_before_proof_only_handshake_messages_are_read() -> None:

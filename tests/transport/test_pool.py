@@ -13,7 +13,7 @@ from jevserve.errors import TransportError
 from jevserve.transport.base import KeptLink, ReplicaReport
 from jevserve.transport.connection import ConnectionLink
 from jevserve.transport.pool import Address, Backoff, LinkPool
-from tests.transport.fakes import QUICK, SECRET, FakeExecutor, Rig, decision, echo
+from tests.transport.fakes import PATIENT, SECRET, FakeExecutor, Rig, decision, echo
 
 
 class FakeLink(KeptLink):
@@ -275,7 +275,7 @@ async def test_on_real_connections_a_replica_may_die_return_and_leave() -> None:
         return echo(asked)
 
     pool = LinkPool(
-        lambda at: ConnectionLink(at.host, at.port, SECRET, timing=QUICK),
+        lambda at: ConnectionLink(at.host, at.port, SECRET, timing=PATIENT),
         Backoff(first=0.02, most=0.05),
     )
 

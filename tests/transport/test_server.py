@@ -14,9 +14,12 @@ import pytest
 from jevserve.decisions.plan import DecisionResult, PlannedDecision, RowResult
 from jevserve.errors import EngineFailed, Overloaded, TransportError
 from jevserve.transport.base import ReplicaReport, ReplicaState
+from jevserve.transport.frames import FrameStream
 from jevserve.transport.limits import DEFAULT_BOUNDS
 from jevserve.transport.messages import Answer, Cancel, Decide, Failed, Report
+from jevserve.transport.server import Peer
 from tests.transport.fakes import (
+    PATIENT,
     QUICK,
     FakeExecutor,
     RawPeer,
@@ -181,22 +184,42 @@ async def test_a_router_that_sends_what_only_replicas_send_is_dropped() -> None:
         await peer.ended()
 
 
-async def test_a_router_that_reads_nothing_is_dropped_and_its_work_cancelled() -> None:
-    """Given answers that nobody takes, then memory is bounded and the connection ends in time."""
+async def test_a_router_that_reads_nothing_is_not_read_and_then_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Given 1 MB answers that nobody takes, then memory is bounded and the connection ends."""
+    queued: list[int] = []
+    send = FrameStream.send
+
+    def counted(stream: FrameStream, payload: bytes) -> None:
+        send(stream, payload)
+        queued.append(stream.waiting_bytes)
 
     async def large(asked: PlannedDecision) -> DecisionResult:
         return replace(echo(asked), rows=(RowResult((0.0,) * 250_000),))
 
+    monkeypatch.setattr(FrameStream, "send", counted)
     bounds = replace(DEFAULT_BOUNDS, outbound=128 * 1024)
-    async with Rig(FakeExecutor(large), bounds=bounds) as rig:
+    async with Rig(FakeExecutor(large), bounds=bounds, timing=QUICK) as rig:
         peer = await raw(rig)
         peer.reader._transport.pause_reading()  # type: ignore[attr-defined]
-        for i in range(1, 101):
+        for i in range(1, 21):
+            peer.say(Decide(i, decision()))
+        stream = next(iter(rig.server._peers)).stream
+        looks: list[int] = []
+
+        def stuck() -> bool:
+            looks.append(stream.waiting_bytes)
+            return stream.crowded and len(looks) > 5 and len(set(looks[-5:])) == 1
+
+        await eventually(lambda: stuck() or rig.server.connections == 0)
+        for i in range(21, 31):
             peer.say(Decide(i, decision()))
         await eventually(lambda: rig.server.connections == 0)
         await eventually(lambda: rig.server.in_flight == 0)
 
-        assert rig.executor.started < 100
+        assert rig.executor.started <= 20
+        assert max(queued) < 128 * 1024 + 1_100_000
 
 
 async def test_reports_come_at_their_pace_to_every_router() -> None:
@@ -239,12 +262,13 @@ async def test_drain_answers_everything_in_flight_and_refuses_what_comes_after()
         for late in (link, other):
             with pytest.raises(Overloaded) as caught:
                 await late.send(decision("late"))
+            assert str(caught.value) == "the replica is draining"
             assert caught.value.reason == "draining"
         assert not draining.done()
         release.set()
 
         assert await asyncio.gather(*sends) == [echo(decision(str(i))) for i in range(20)]
-        async with asyncio.timeout(0.2):
+        async with asyncio.timeout(1):
             await draining
         assert rig.executor.started == rig.executor.finished == 20
 
@@ -263,6 +287,66 @@ async def test_what_arrives_just_before_drain_is_answered_and_not_lost() -> None
 
         assert outcomes[:100] == [echo(decision(str(i))) for i in range(100)]
         assert all(isinstance(o, Overloaded) for o in outcomes[100:])
+
+
+async def test_a_decision_accepted_before_drain_began_reaches_the_engine() -> None:
+    """Given a drain that starts between accepting a decision and its first step."""
+    async with Rig() as rig:
+        link, entered = await rig.link(), rig.server.entered
+        drains: list[asyncio.Task[None]] = []
+
+        def drain_as_well() -> None:
+            entered()
+            drains.append(asyncio.create_task(rig.server.drain()))
+
+        rig.server.entered = drain_as_well  # type: ignore[method-assign]
+        assert await link.send(decision()) == echo(decision())
+        await asyncio.gather(*drains)
+
+
+async def test_drain_waits_for_answers_even_if_the_engine_says_it_is_done() -> None:
+    release = asyncio.Event()
+
+    async def held(asked: PlannedDecision) -> DecisionResult:
+        await release.wait()
+        return echo(asked)
+
+    class Hasty(FakeExecutor):
+        async def drain(self) -> None: ...
+
+    async with Rig(Hasty(held)) as rig:
+        link = await rig.link()
+        sending = asyncio.create_task(link.send(decision()))
+        await rig.executor.until(lambda e: e.running == 1)
+        draining = asyncio.create_task(rig.server.drain())
+        done, _ = await asyncio.wait([draining], timeout=0.05)
+        assert not done
+        release.set()
+
+        assert await sending == echo(decision())
+        await draining
+
+
+async def test_reports_do_not_pile_up_for_a_router_that_does_not_read() -> None:
+    class FakeStream:
+        crowded = True
+        sent = 0
+
+        def send(self, payload: bytes) -> None:
+            self.sent += 1
+
+        def close(self) -> None: ...
+
+    async with Rig() as rig:
+        stream, reader = FakeStream(), await raw(rig)
+        rig.server._peers.add(Peer(rig.server, stream))  # type: ignore[arg-type]
+        for _ in range(3):
+            await reader.hear_of(Report)
+        assert stream.sent == 0
+        stream.crowded = False
+        for _ in range(3):
+            await reader.hear_of(Report)
+        assert stream.sent > 0
 
 
 async def test_stop_cancels_what_is_in_flight_and_routers_learn_of_it_at_once() -> None:
@@ -288,7 +372,7 @@ async def test_stop_does_not_wait_for_an_engine_that_ignores_cancellation() -> N
                 continue
         return echo(asked)
 
-    async with Rig(FakeExecutor(stubborn), timing=replace(QUICK, stop=0.1)) as rig:
+    async with Rig(FakeExecutor(stubborn), timing=replace(PATIENT, stop=0.1)) as rig:
         link = await rig.link()
         sending = asyncio.create_task(link.send(decision()))
         await rig.executor.until(lambda e: e.running == 1)

@@ -1,0 +1,1 @@
+"""The Ray Serve application and nothing else: thin shells around the core."""
