@@ -74,7 +74,7 @@ def serve(
 
 def run(settings: ServiceSettings) -> None:
     """Prepare, start, serve until a signal, drain, stop."""
-    from jevserve.serving.local import local_service, until_signal
+    from jevserve.serving.local import local_service, reachable, until_signal
 
     with ShownProgress() as progress:
         for model in settings.models:
@@ -86,8 +86,7 @@ def run(settings: ServiceSettings) -> None:
         errors.print(f"[dim]jevserve:[/] {what} …", highlight=False)
 
     with local_service(settings, say):
-        host = "127.0.0.1" if settings.http.host == "0.0.0.0" else settings.http.host
-        url = f"http://{host}:{settings.http.port}{settings.http.root_path}"
+        url = f"http://{reachable(settings.http.host)}:{settings.http.port}{settings.http.root_path}"
         errors.print(
             f"[bold green]ready[/] at {url}  (documentation: {url}/docs, stop: Ctrl-C)\n"
             f"  curl -s {url}/v1/systemone -H 'content-type: application/json' \\\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 import uuid
 from typing import Any
@@ -30,6 +31,9 @@ log = logging.getLogger(__name__)
 
 #: A batch decision yields to interactive ones where the engine schedules by priority.
 PRIORITY = {Lane.INTERACTIVE: 0, Lane.BATCH: 1}
+
+#: The burst of the self-test: enough work to show the rate, little enough for a slow machine.
+CALIBRATION_ROWS, CALIBRATION_TOKENS = 12, 64
 
 #: What a client is told when its replica is leaving: another one takes the retry at once.
 DRAIN_RETRY_MS = 200
@@ -186,23 +190,27 @@ class EngineReplica(DecisionExecutor):
             await self._engine.abort([row_id(decision, i) for i in unfinished])
 
     async def _self_test(self) -> None:
-        """One small decision through the very path of real ones."""
+        """A burst through the very path of real decisions: proves answers, measures the rate."""
         kind = ReadoutKind.LABELS if self._profile.label_ids else ReadoutKind.EMBED
-        labels = tuple(range(min(2, len(self._profile.label_ids))))
-        build = PlanBuilder()
-        tokens = list(self._profile.label_ids[:1]) or [0]
-        build.row(build.segment(tokens * 4), Readout(kind, labels=labels))
-        self._state = ReplicaState.READY
-        try:
-            result = await self.execute(self._probe(build.build()))
-        finally:
-            self._state = ReplicaState.STARTING
-        if not all(abs(v) < float("inf") for row in result.rows for v in row.values):
-            raise EngineFailed(f"{self._model.name}: the engine's first answer is not finite")
+        readout = Readout(kind, labels=tuple(range(min(2, len(self._profile.label_ids)))))
+        token = self._profile.label_ids[0] if self._profile.label_ids else 0
+        for repeat in range(2):
+            # Rows differ in length and in both repeats, so that no cache shortens the second.
+            build = PlanBuilder()
+            lengths = [CALIBRATION_TOKENS - 2 * i - repeat for i in range(CALIBRATION_ROWS)]
+            for length in lengths:
+                build.row(build.segment([token + (length % 2)] * length), readout)
+            result = await self._run(self._probe(build.build()))
+            if not all(math.isfinite(v) for row in result.rows for v in row.values):
+                raise EngineFailed(f"{self._model.name}: the engine's first answer is not finite")
+            self._meter.calibrated(sum(r.computed_tokens for r in result.rows), result.engine_ms / 1e3)
 
     def _probe(self, plan: Plan) -> PlannedDecision:
         return PlannedDecision(
-            id=f"self-test-{uuid.uuid4().hex}", revision=self._prepared.revision, plan=plan
+            id=f"self-test-{uuid.uuid4().hex}",
+            revision=self._prepared.revision,
+            plan=plan,
+            salt=uuid.uuid4().hex,
         )
 
     def report(self) -> ReplicaReport:

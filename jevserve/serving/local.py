@@ -10,8 +10,9 @@ import shutil
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from jevserve.engine.environment import on_cpu
@@ -25,6 +26,15 @@ log = logging.getLogger("jevserve.serving")
 #: Seconds in which every accepted decision must have been answered after a signal.
 DRAIN_S = 30.0
 
+#: Seconds that HAProxy gets to end by itself; idle client connections may hold it up.
+PROXY_STOP_S = 3.0
+
+#: Seconds from "deployed" to an answer at the public port.
+ANSWERING_S = 30.0
+
+#: The calling process has no loop for Serve's routers to run on; workers do.
+WORKERS_ONLY = ("RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP",)
+
 
 @contextmanager
 def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iterator[None]:
@@ -36,8 +46,10 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
     check_port(settings)
     settings = with_local_resources(settings)
     run_dir = Path(tempfile.mkdtemp(prefix="jevserve-"))
-    for name, value in local_environment(run_dir).items():
-        os.environ.setdefault(name, value)
+    environment = local_environment(run_dir)
+    for name, value in environment.items():
+        if name not in WORKERS_ONLY:
+            os.environ.setdefault(name, value)
     if not os.environ.get(SECRET_VARIABLE) and not os.environ.get(SECRET_FILE_VARIABLE):
         # Every process of this service is a child of this one and inherits it.
         os.environ[SECRET_VARIABLE] = secrets.token_hex(32)
@@ -47,6 +59,8 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
 
     from jevserve.serving.application import APPLICATION, build
 
+    for name in WORKERS_ONLY:
+        os.environ.setdefault(name, environment[name])
     try:
         say("starting Ray")
         ray.init(
@@ -71,6 +85,7 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
             )
         except RuntimeError as error:
             raise SettingsError(f"the service could not start: {why()}") from error
+        wait_until_answering(settings)
         yield
         say("answering what is in flight")
         drain(APPLICATION)
@@ -86,32 +101,54 @@ def drain(application: str) -> None:
     from ray import serve
 
     try:
-        handle = serve.get_app_handle(application)
-        handle.broadcast("drain").results(timeout_s=DRAIN_S)
+        serve.get_app_handle(application).broadcast("drain").results(timeout_s=DRAIN_S)
     except Exception:
         log.exception("draining failed; stopping all the same")
 
 
 def stop_serve() -> None:
-    """Stop Serve, and the HAProxy that it may leave behind on the port."""
+    """Stop Serve, HAProxy first: it finishes what it relays, and Serve might leave it behind."""
     import psutil
     from ray import serve
 
-    me = os.getuid()
-    before = {
-        p.pid: p
-        for p in psutil.process_iter(["name", "uids", "cmdline"])
-        if p.info["name"] == "haproxy" and p.info["uids"] and p.info["uids"].real == me
-    }
+    config = os.environ["RAY_SERVE_HAPROXY_CONFIG_FILE_LOC"]
     ours = [
-        p
-        for p in before.values()
-        if os.environ.get("RAY_SERVE_HAPROXY_CONFIG_FILE_LOC", "-") in (p.info["cmdline"] or [])
+        process
+        for process in psutil.process_iter(["name", "cmdline"])
+        if process.info["name"] == "haproxy" and config in (process.info["cmdline"] or [])
     ]
-    serve.shutdown()
     for process in ours:
-        if process.is_running():
+        with suppress(psutil.NoSuchProcess):
+            process.send_signal(signal.SIGUSR1)  # HAProxy's soft stop
+    _, left = psutil.wait_procs(ours, timeout=PROXY_STOP_S)
+    serve.shutdown()
+    for process in left:
+        with suppress(psutil.NoSuchProcess):
             process.terminate()
+
+
+def wait_until_answering(settings: ServiceSettings) -> None:
+    """Return once every model is ready at the public port, where HAProxy comes last."""
+    import httpx
+
+    url = f"http://{reachable(settings.http.host)}:{settings.http.port}/readyz"
+    until = time.monotonic() + ANSWERING_S
+    said = "no answer"
+    while time.monotonic() < until:
+        try:
+            response = httpx.get(url, timeout=2.0)
+            said = response.text[:500]
+            if response.status_code == 200 and "0 of" not in said:
+                return
+        except httpx.HTTPError as error:
+            said = str(error)
+        time.sleep(0.1)
+    raise SettingsError(f"the service started but {url} is not ready: {said}")
+
+
+def reachable(host: str) -> str:
+    """An address at which a listener on ``host`` answers this machine."""
+    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
 
 
 def until_signal() -> None:

@@ -120,6 +120,62 @@ class TransportServer:
         """The current report as the payload of a frame."""
         return encode(Report(self.executor.report()))
 
+    async def answer(self, payload: bytes) -> bytes:
+        """One encoded Decide in, one encoded Answer or Failed out: a decision without a connection.
+
+        Raises:
+            TransportError: the payload is no Decide.
+        """
+        message = decode(payload)
+        if not isinstance(message, Decide):
+            raise TransportError("only a decision can be asked for here")
+        refusal = self.refusal(message.decision, 0)
+        if refusal is not None:
+            return encode(Failed.of(message.number, refusal))
+        self.entered()
+        try:
+            return await self.outcome(message.number, message.decision)
+        finally:
+            self.left()
+
+    def refusal(self, decision: PlannedDecision, on_connection: int) -> Overloaded | None:
+        """Why a decision is not accepted now, None where it is."""
+        if decision.deadline_ms <= 0:
+            return late()
+        if self.draining:
+            return Overloaded("the replica is draining", retry_after_ms=RETRY_MS, reason="draining")
+        bounds = self.bounds
+        if on_connection >= bounds.per_connection or self.in_flight >= bounds.in_flight:
+            return Overloaded("the replica is full", retry_after_ms=RETRY_MS, reason="queue")
+        return None
+
+    async def outcome(self, number: int, decision: PlannedDecision) -> bytes:
+        """The answer, or what went wrong; always something, unless cancelled by the router."""
+        try:
+            async with asyncio.timeout(decision.deadline_ms / 1e3) as limit:
+                result = await self.executor.execute(decision)
+            payload = encode(Answer(number, result))
+            if len(payload) <= self.bounds.frame:
+                return payload
+            error: JevserveError = EngineFailed("the answer is too large to travel")
+        except JevserveError as raised:
+            error = raised
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            error = EngineFailed("the engine gave the decision up")
+        except Exception:
+            if limit.expired():
+                error = late()
+            else:
+                log.exception("decision %s failed", decision.id)
+                error = EngineFailed("the engine failed on this decision")
+        if isinstance(error, TransportError):
+            # Not the link's failure: the same answer would fail on any other link.
+            error = EngineFailed(f"the engine's answer cannot travel: {error.message}")
+        return encode(Failed.of(number, error))
+
     async def _push_reports(self) -> None:
         while True:
             await asyncio.sleep(self.timing.report)
@@ -215,7 +271,7 @@ class Peer:
         match message:
             case Decide(number, decision):
                 self._begin(number)
-                refusal = self._refusal(decision)
+                refusal = self._server.refusal(decision, len(self._tasks))
                 if refusal is not None:
                     self.stream.send(encode(Failed.of(number, refusal)))
                 else:
@@ -237,17 +293,6 @@ class Peer:
             raise TransportError("the router used a request number twice")
         self._last = number
 
-    def _refusal(self, decision: PlannedDecision) -> Overloaded | None:
-        server = self._server
-        if decision.deadline_ms <= 0:
-            return late()
-        if server.draining:
-            return Overloaded("the replica is draining", retry_after_ms=RETRY_MS, reason="draining")
-        bounds = server.bounds
-        if len(self._tasks) >= bounds.per_connection or server.in_flight >= bounds.in_flight:
-            return Overloaded("the replica is full", retry_after_ms=RETRY_MS, reason="queue")
-        return None
-
     def _run(self, number: int, decision: PlannedDecision) -> None:
         self._server.entered()
         task = asyncio.get_running_loop().create_task(self._decide(number, decision))
@@ -260,40 +305,13 @@ class Peer:
         self._server.left()
 
     async def _decide(self, number: int, decision: PlannedDecision) -> None:
-        payload = await self._outcome(number, decision)
+        payload = await self._server.outcome(number, decision)
         try:
             await self.stream.room()
             self.stream.send(payload)
         except TransportError as error:
             log.info("%s: an answer was not delivered: %s", self.stream.peer, error)
             self.stream.abort()
-
-    async def _outcome(self, number: int, decision: PlannedDecision) -> bytes:
-        """The answer, or what went wrong; always something, unless cancelled by the router."""
-        try:
-            async with asyncio.timeout(decision.deadline_ms / 1e3) as limit:
-                result = await self._server.executor.execute(decision)
-            payload = encode(Answer(number, result))
-            if len(payload) <= self._server.bounds.frame:
-                return payload
-            error: JevserveError = EngineFailed("the answer is too large to travel")
-        except JevserveError as raised:
-            error = raised
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            error = EngineFailed("the engine gave the decision up")
-        except Exception:
-            if limit.expired():
-                error = late()
-            else:
-                log.exception("decision %s failed", decision.id)
-                error = EngineFailed("the engine failed on this decision")
-        if isinstance(error, TransportError):
-            # Not the link's failure: the same answer would fail on any other link.
-            error = EngineFailed(f"the engine's answer cannot travel: {error.message}")
-        return encode(Failed.of(number, error))
 
     async def _drain(self, number: int) -> None:
         try:

@@ -123,7 +123,7 @@ async def never(decision: PlannedDecision) -> DecisionResult:
 async def eventually(condition: Callable[[], bool]) -> None:
     """Wait for what no event tells, such as a socket gone; fails after ten seconds."""
     async with asyncio.timeout(10):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - no event tells it
             await asyncio.sleep(0.005)
 
 

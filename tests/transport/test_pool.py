@@ -86,7 +86,7 @@ class Stage:
 
     async def settle(self, until: Callable[[], bool]) -> None:
         async with asyncio.timeout(5):
-            while not until():
+            while not until():  # noqa: ASYNC110 - no event tells it
                 await asyncio.sleep(0)
 
     async def advance(self, seconds: float) -> None:
