@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -13,6 +14,9 @@ from jevserve.settings import ModelSettings
 
 #: Owned by the service: changing them through ``engine_args`` would break a promise.
 OWNED = {"model", "tokenizer", "runner", "convert", "trust_remote_code", "skip_tokenizer_init"}
+
+#: Architectures with gated-delta-net layers, by the start of their names.
+GATED_DELTA_NET = ("Qwen3_5", "Qwen3Next")
 
 #: vLLM's name of the load rule that keeps chosen output-embedding rows as a classifier.
 LABEL_TABLE_METHOD = "no_post_processing"
@@ -33,7 +37,7 @@ def engine_arguments(
     arguments: dict[str, Any] = {
         "model": str(prepared.path),
         "runner": profile.runner,
-        "dtype": dtype(profile, model),
+        "dtype": dtype(prepared, profile, model),
         "max_model_len": min(profile.max_model_len or model.max_model_len, model.max_model_len),
         "enable_prefix_caching": profile.prefix_caching,
         "seed": 0,
@@ -61,9 +65,20 @@ def engine_arguments(
     return arguments | model.engine_args
 
 
-def dtype(profile: EngineProfile, model: ModelSettings) -> str:
-    """The operator's dtype, else the family's, else vLLM's choice."""
-    return model.dtype if model.dtype != "auto" else profile.dtype
+def dtype(prepared: Prepared, profile: EngineProfile, model: ModelSettings) -> str:
+    """The operator's dtype, else the family's, else what suits the device.
+
+    Without bfloat16 instructions, float32 is three times faster on a CPU than bfloat16 and exact
+    for float32 checkpoints; only the gated delta net has no float32 kernel there.
+    """
+    for wanted in (model.dtype, profile.dtype):
+        if wanted != "auto":
+            return wanted
+    if not on_cpu():
+        return "auto"
+    config = json.loads((prepared.path / "config.json").read_text())
+    architectures = config.get("architectures") or [""]
+    return "bfloat16" if architectures[0].startswith(GATED_DELTA_NET) else "float32"
 
 
 def token_strings(prepared: Prepared, ids: tuple[int, ...]) -> list[str]:
