@@ -16,6 +16,8 @@ from pydantic_settings import (
     BaseSettings,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+)
+from pydantic_settings import (
     SettingsError as SettingsSourceError,
 )
 
@@ -161,9 +163,16 @@ class ServiceSettings(Section):
             raise ValueError(f"default_model {self.default_model!r} is not one of {sorted(names)}")
         for alias, target in self.aliases.items():
             if target not in names:
-                raise ValueError(f"alias {alias!r} points to {target!r}, not one of {sorted(names)}")
+                raise ValueError(
+                    f"alias {alias!r} points to {target!r}, not one of {sorted(names)}"
+                )
             if alias in names:
                 raise ValueError(f"alias {alias!r} is the name of a model")
+        claimed = DEFAULT_ALIAS if DEFAULT_ALIAS in names else self.aliases.get(DEFAULT_ALIAS)
+        if claimed not in (None, self.default):
+            raise ValueError(
+                f"{DEFAULT_ALIAS!r} is always the default model; set default_model to {claimed!r}"
+            )
         return self
 
     @property
@@ -206,10 +215,14 @@ def load(file: Path | None = None, flags: dict[str, Any] | None = None) -> Servi
     if file is not None:
         try:
             read = yaml.safe_load(file.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        # YAML raises ValueError for an impossible date, and deep nesting ends in RecursionError.
+        except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
             raise SettingsError(f"cannot read {file}: {error}") from error
         if read is not None and not isinstance(read, dict):
             raise SettingsError(f"{file}: expected a mapping of settings at the top")
+        unnamed = [key for key in read or {} if not isinstance(key, str)]
+        if unnamed:
+            raise SettingsError(f"{file}: {unnamed[0]!r} is not the name of a setting")
         values = read or {}
     try:
         read_so_far = EnvironmentSettings(**values).model_dump(exclude_unset=True)
@@ -218,7 +231,9 @@ def load(file: Path | None = None, flags: dict[str, Any] | None = None) -> Servi
         raise SettingsError(f"environment: {error}") from error
     except ValidationError as error:
         where = f"{file}: " if file else ""
-        lines = [f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()]
+        lines = [
+            f"{'.'.join(map(str, e['loc'])) or 'settings'}: {e['msg']}" for e in error.errors()
+        ]
         raise SettingsError(where + "; ".join(lines)) from error
 
 
@@ -227,6 +242,8 @@ def merge(base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in over.items():
         old = merged.get(key)
-        both = isinstance(value, dict) and isinstance(old, dict)
-        merged[key] = merge(old, value) if both else value
+        if isinstance(value, dict) and isinstance(old, dict):
+            merged[key] = merge(old, value)
+        else:
+            merged[key] = value
     return merged

@@ -91,7 +91,9 @@ class ChatLabel(Adapter):
     def engine_profile(self, prepared: Prepared) -> EngineProfile:
         ids = tuple(prepared.settings["label_ids"])
         if prepared.settings["runner"] == "generate":
-            return EngineProfile(runner="generate", label_ids=ids, max_model_len=self._row(prepared))
+            return EngineProfile(
+                runner="generate", label_ids=ids, max_model_len=self._row(prepared)
+            )
         return EngineProfile(
             runner="pooling",
             convert="classify",
@@ -102,8 +104,11 @@ class ChatLabel(Adapter):
 
     def limits(self, prepared: Prepared) -> Limits:
         # One position is left for the answer: a generate engine needs room for its one token.
+        labels = len(prepared.settings["label_ids"])
         return Limits(
-            row_tokens=self._row(prepared) - 1, options=len(prepared.settings["label_ids"])
+            row_tokens=self._row(prepared) - 1,
+            options=labels,
+            levels=min(labels, Limits.levels),
         )
 
     def _row(self, prepared: Prepared) -> int:
@@ -175,13 +180,14 @@ def template_pieces(folder: Path) -> tuple[str, str, str]:
         except Exception as error:  # a template may raise anything
             problem = error
             continue
-        if text.count(STATE_SLOT) == 1 and text.count(QUESTION_SLOT) == 1:
-            head, rest = text.split(STATE_SLOT)
-            middle, tail = rest.split(QUESTION_SLOT)
+        head, state, rest = text.partition(STATE_SLOT)
+        middle, question, tail = rest.partition(QUESTION_SLOT)
+        once = text.count(STATE_SLOT) == 1 and text.count(QUESTION_SLOT) == 1
+        if once and state and question:
             return head, middle, tail
     raise CheckpointError(
         "the chat template cannot hold a state and a question"
-        + (f": {problem}" if problem else "; it drops or repeats user text")
+        + (f": {problem}" if problem else "; it drops, repeats or reorders user text")
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import typer
+from rich.markup import escape
 
 from jevserve import __version__
 from jevserve.cli import ask, models, serve
@@ -34,5 +35,7 @@ def main() -> None:
     try:
         app()
     except JevserveError as error:
-        errors.print(f"[bold red]error:[/] {error.message}", highlight=False)
+        # Messages quote paths and files: never markup, and one line whatever they hold.
+        message = escape(" ".join(error.message.split()))
+        errors.print(f"[bold red]error:[/] {message}", highlight=False, soft_wrap=True)
         sys.exit(2)

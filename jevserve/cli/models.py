@@ -18,7 +18,9 @@ app = typer.Typer(help="Prepare, inspect and list checkpoints.", no_args_is_help
 
 @app.command()
 def prepare(
-    name: Annotated[str, typer.Argument(help="An embedded model, a folder, or ORG/NAME[@REVISION].")],
+    name: Annotated[
+        str, typer.Argument(help="An embedded model, a folder, or ORG/NAME[@REVISION].")
+    ],
     cache: Annotated[Path | None, typer.Option(help="Folder of prepared checkpoints.")] = None,
     protocol: Annotated[str | None, typer.Option(help="Adapter to use.")] = None,
     verify: Annotated[bool, typer.Option(help="Hash every prepared file again.")] = False,

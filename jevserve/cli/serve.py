@@ -26,12 +26,12 @@ EXAMPLE = {
 
 def serve(
     what: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="[MODEL|CONFIG]",
             help="An embedded model, a folder, a hub id, or a YAML file of settings.",
         ),
-    ] = EMBEDDED_MODEL,
+    ] = None,
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[int | None, typer.Option(help="Port to listen on (default 8795).")] = None,
     name: Annotated[str | None, typer.Option(help="Name to serve the model under.")] = None,
@@ -52,18 +52,20 @@ def serve(
     Every setting can come from a file, from the environment (JEVSERVE_HTTP__PORT=9000) or from a
     flag; the later one wins. Without arguments the embedded default model is served.
     """
-    is_file = what.endswith((".yaml", ".yml"))
+    is_file = what is not None and what.endswith((".yaml", ".yml"))
     http = {"host": host, "port": port, "keys_file": keys and str(keys)}
     flags: dict[str, Any] = {"http": {k: v for k, v in http.items() if v is not None}}
     if cache is not None:
         flags["cache"] = str(cache)
-    if not is_file:
+    if is_file and (name or replicas or protocol):
+        raise typer.BadParameter("--name, --replicas and --protocol belong in the file's models")
+    # With neither, the environment may still say which models.
+    if not is_file and (what or name or replicas or protocol):
+        what = what or EMBEDDED_MODEL
         model = {"name": name or what.rstrip("/").split("/")[-1].split("@")[0], "checkpoint": what}
         extra = {"replicas": replicas, "protocol": protocol}
         flags["models"] = [model | {k: v for k, v in extra.items() if v is not None}]
-    elif name or replicas or protocol:
-        raise typer.BadParameter("--name, --replicas and --protocol belong in the file's models")
-    settings = load(Path(what) if is_file else None, flags)
+    settings = load(Path(what) if what and is_file else None, flags)
     if print_config:
         from jevserve.serving.application import cluster_config
 

@@ -44,11 +44,12 @@ class Client:
             ServiceError: anything but an answer.
         """
         body = {"state": state, "questions": questions} | fields
-        return self._call("POST", "/v1/systemone", body | ({"model": model} if model else {}))
+        named = {"model": model} if model else {}
+        return self._call("POST", "/v1/systemone", "answers", body | named)
 
     def models(self) -> list[dict[str, Any]]:
         """The entries of ``GET /v1/models``."""
-        listed: list[dict[str, Any]] = self._call("GET", "/v1/models")["models"]
+        listed: list[dict[str, Any]] = self._call("GET", "/v1/models", "models")["models"]
         return listed
 
     def close(self) -> None:
@@ -65,14 +66,19 @@ class Client:
     ) -> None:
         self.close()
 
-    def _call(self, method: str, path: str, body: Any = None) -> dict[str, Any]:
+    def _call(self, method: str, path: str, wanted: str, body: Any = None) -> dict[str, Any]:
         try:
             response = self._http.request(method, self._url + path, json=body)
-        except httpx.HTTPError as error:
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise ServiceError(
                 f"{self._url} did not answer ({error}); is the service running?"
             ) from error
         if response.status_code != 200:
             raise ServiceError(f"{response.status_code}: {response.text[:2000]}")
-        answer: dict[str, Any] = response.json()
+        try:
+            answer = response.json()
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict) or wanted not in answer:
+            raise ServiceError(f"{self._url} is not a decision service: no {wanted!r} answered")
         return answer

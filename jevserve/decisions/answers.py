@@ -21,6 +21,7 @@ from jevserve.decisions.request import (
     ScoreAnswer,
     candidate_count,
 )
+from jevserve.errors import EngineFailed
 
 
 def choice_confidence(p: Vector) -> float:
@@ -73,6 +74,8 @@ def assemble(
     Raises:
         EngineFailed: the results do not fit the plan or are not finite.
     """
+    if len(results) != len(plan.rows):
+        raise EngineFailed(f"the engine answered {len(results)} of {len(plan.rows)} rows")
     by_question = {c.question: c for c in plan.combines}
     return tuple(
         (id, answer(q, probabilities(by_question[i], plan, results, candidate_count(q))))

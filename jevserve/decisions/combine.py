@@ -48,12 +48,35 @@ def probabilities(combine: Combine, plan: Plan, results: tuple[RowResult, ...], 
     values = [np.asarray(results[r].values, dtype=np.float64) for r in combine.rows]
     if not all(np.isfinite(v).all() for v in values):
         raise EngineFailed("the engine returned a value that is not a finite number")
+    check_counts(combine, results, values, n)
     p = softmax_or_mass(combine, plan, results, values)
     if p.shape != (n,):
         raise EngineFailed(f"the engine returned {p.size} values for {n} candidates")
     canonical = np.empty(n)
     canonical[list(combine.order) or range(n)] = p
     return np.asarray(canonical / canonical.sum(), dtype=np.float64)
+
+
+def check_counts(
+    combine: Combine, results: tuple[RowResult, ...], values: list[Vector], n: int
+) -> None:
+    """Refuse rows whose number of values is not what the rule reads."""
+    counts = {v.size for v in values}
+    match combine.rule:
+        case CombineRule.SOFTMAX_ROW:
+            fits = counts == {n}
+        case CombineRule.SOFTMAX_ROWS | CombineRule.SIGMOID:
+            fits = counts == {1}
+        case CombineRule.POSITIVE_MASS:
+            fits = counts == {2}
+        case CombineRule.JOINT:
+            fits = min(counts) >= combine.offset + len(combine.order)
+        case _:
+            counts |= {len(results[r].values) for r in combine.reference}
+            fits = len(counts) == 1
+    if not fits:
+        found = ", ".join(map(str, sorted(counts)))
+        raise EngineFailed(f"the engine returned rows of {found} values for {n} candidates")
 
 
 def softmax_or_mass(
@@ -67,7 +90,9 @@ def softmax_or_mass(
         case CombineRule.SOFTMAX_ROWS:
             return softmax(scale * np.concatenate(values) + bias)
         case CombineRule.POSITIVE_MASS:
-            return np.array([softmax(scale * v + bias)[1] for v in values])
+            # Normalised as logarithms: the masses of rows that all say no may underflow.
+            logits = [scale * v + bias for v in values]
+            return softmax(np.array([-np.logaddexp(0.0, no - yes) for no, yes in logits]))
         case CombineRule.SIGMOID:
             return sigmoid_pair(float((scale * values[0] + bias).item()))
         case CombineRule.JOINT:
@@ -93,6 +118,6 @@ def cosines(
 
 def unit(vector: Vector) -> Vector:
     norm = float(np.linalg.norm(vector))
-    if not norm > 0.0:
+    if not 0.0 < norm < np.inf:
         raise EngineFailed("the engine returned a vector without a direction")
     return vector / norm

@@ -13,10 +13,19 @@ from jevserve.errors import CheckpointError, SettingsError
 from jevserve.settings import ModelSettings
 
 #: Owned by the service: changing them through ``engine_args`` would break a promise.
-OWNED = {"model", "tokenizer", "runner", "convert", "trust_remote_code", "skip_tokenizer_init"}
+OWNED = {
+    "model",
+    "tokenizer",
+    "runner",
+    "convert",
+    "pooler_config",
+    "hf_overrides",
+    "trust_remote_code",
+    "skip_tokenizer_init",
+}
 
-#: Architectures with gated-delta-net layers, by the start of their names.
-GATED_DELTA_NET = ("Qwen3_5", "Qwen3Next")
+#: Configuration entries that only models with recurrent layers have.
+RECURRENT = ("mamba_d_conv", "mamba_d_state", "linear_conv_kernel_dim", "conv_L_cache")
 
 #: vLLM's name of the load rule that keeps chosen output-embedding rows as a classifier.
 LABEL_TABLE_METHOD = "no_post_processing"
@@ -68,8 +77,9 @@ def engine_arguments(
 def dtype(prepared: Prepared, profile: EngineProfile, model: ModelSettings) -> str:
     """The operator's dtype, else the family's, else what suits the device.
 
-    Without bfloat16 instructions, float32 is three times faster on a CPU than bfloat16 and exact
-    for float32 checkpoints; only the gated delta net has no float32 kernel there.
+    On a CPU, float32 is exact for float32 checkpoints and, without bfloat16 instructions, three
+    times faster. Recurrent layers are the exception: the gated delta net has no float32 kernel
+    there, and vLLM 0.29 cannot load a float32 causal convolution on CPUs with AVX-512 BF16.
     """
     for wanted in (model.dtype, profile.dtype):
         if wanted != "auto":
@@ -77,8 +87,8 @@ def dtype(prepared: Prepared, profile: EngineProfile, model: ModelSettings) -> s
     if not on_cpu():
         return "auto"
     config = json.loads((prepared.path / "config.json").read_text())
-    architectures = config.get("architectures") or [""]
-    return "bfloat16" if architectures[0].startswith(GATED_DELTA_NET) else "float32"
+    text = config.get("text_config") or config
+    return "bfloat16" if any(key in text for key in RECURRENT) else "float32"
 
 
 def token_strings(prepared: Prepared, ids: tuple[int, ...]) -> list[str]:

@@ -53,9 +53,10 @@ class Meter:
         """One row answered: ``tokens`` of it were counted as backlog when it was accepted."""
         self.computed_tokens += computed
         self.cached_tokens += cached
+        # The time that computed them fades before they count, or slow rows would look slower.
+        self._elapse(now)
         if self._loaded:
             self._tokens += computed
-        self._elapse(now)
         self._leave(tokens, now)
 
     def row_dropped(self, tokens: int, now: float) -> None:

@@ -70,6 +70,7 @@ class Fleet:
             JevserveError: what the replica answered.
         """
         tried: set[str] = set()
+        refused: Overloaded | None = None
         seed = zlib.crc32(self._rng.randbytes(8))
         while True:
             now = self._clock()
@@ -78,7 +79,8 @@ class Fleet:
                 keys, views, now, cost_tokens, revision=revision, seed=seed
             )
             if choice is None:
-                raise self._nobody(tried)
+                # A replica that said why and until when knows more than "nobody is left".
+                raise refused or self._nobody(tried)
             view = next(v for v in views if v.replica == choice.replica)
             remaining = 1e3 * (deadline - now)
             admit(cost_tokens, remaining, view, now, 0, 1, self._rng).check()
@@ -95,6 +97,7 @@ class Fleet:
             except Overloaded as refusal:
                 if refusal.reason not in ELSEWHERE or len(tried) >= ATTEMPTS:
                     raise
+                refused = refusal
 
     def _candidates(self, revision: str, tried: set[str]) -> list[ReplicaView]:
         now = self._clock()

@@ -1,0 +1,5 @@
+"""``python -m jevserve``: the command line."""
+
+from jevserve.cli import main
+
+main()
