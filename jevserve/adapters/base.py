@@ -71,7 +71,6 @@ class EngineProfile:
         max_model_len: longest row in tokens.
         prefix_caching: whether rows of this model may share a prefix cache.
         dtype: vLLM's dtype name; ``auto`` lets the engine choose for device and checkpoint.
-        env: environment the engine process needs.
     """
 
     runner: str = "pooling"
@@ -83,7 +82,6 @@ class EngineProfile:
     max_model_len: int | None = None
     prefix_caching: bool = True
     dtype: str = "auto"
-    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -127,7 +125,8 @@ class Prepared:
         path: folder with config, tokenizer and safetensors.
         protocol: the adapter's id.
         revision: content hash of everything that can change an answer.
-        settings: the adapter's own prepared data (label table, temperatures, limits).
+        settings: the adapter's own prepared data (label table, temperatures), and for every
+            family ``row_tokens``, its longest row, which an operator may lower.
     """
 
     path: Path

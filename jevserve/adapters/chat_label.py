@@ -84,7 +84,7 @@ class ChatLabel(Adapter):
             "labels": [label for label, _ in labels],
             "label_ids": [id for _, id in labels],
             "runner": "generate" if generate else "pooling",
-            "max_tokens": int(text.get("max_position_embeddings") or 4096),
+            "row_tokens": int(text.get("max_position_embeddings") or 4096),
             "scale": 1.0,
         }
 
@@ -112,7 +112,7 @@ class ChatLabel(Adapter):
         )
 
     def _row(self, prepared: Prepared) -> int:
-        return int(prepared.settings["max_tokens"])
+        return int(prepared.settings["row_tokens"])
 
     def plan(self, request: DecisionRequest, tokenizer: Tokenizer, prepared: Prepared) -> Plan:
         template = prepared.settings["template"]

@@ -52,5 +52,7 @@ def build_app(
     }
     for endpoint, handler in handlers.items():
         app.router.routes.append(Route(endpoint.path, handler, methods=list(endpoint.methods)))
-    app.add_middleware(Door, root_path=options.root_path, metrics=metrics)
+    app.add_middleware(
+        Door, root_path=options.root_path, metrics=metrics, correlate=options.correlate
+    )
     return app

@@ -44,9 +44,14 @@ class Door:
         app: what answers at canonical paths.
         root_path: prefix under which the service is published, empty for none.
         metrics: where exchanges are recorded.
+        correlate: whether responses get an ``x-request-id`` here; not where a server around the
+            application adds one already.
     """
 
-    def __init__(self, app: ASGIApp, *, root_path: str, metrics: HttpMetrics) -> None:
+    def __init__(
+        self, app: ASGIApp, *, root_path: str, metrics: HttpMetrics, correlate: bool = True
+    ) -> None:
+        self._correlate = correlate
         self._app = app
         self._root_path = normal_prefix(root_path)
         self._metrics = metrics
@@ -55,7 +60,7 @@ class Door:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = Exchange(scope, receive, send)
+        exchange = Exchange(scope, receive, send, correlate=self._correlate)
         self._metrics.request_started(exchange.headers.get("x-typesafe-retry-count"))
         started = time.perf_counter()
         route = "other"
@@ -136,8 +141,11 @@ class Exchange:
         status: of the response once it has started, 0 before.
     """
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(
+        self, scope: Scope, receive: Receive, send: Send, *, correlate: bool = True
+    ) -> None:
         self.scope = scope
+        self._correlate = correlate
         self.headers = Headers(scope=scope)
         self.request_id = f"req_{secrets.token_hex(12)}"
         self.status = 0
@@ -159,7 +167,8 @@ class Exchange:
             self.status = message["status"]
             headers = MutableHeaders(raw=list(message.get("headers", ())))
             headers["x-typesafe-request-id"] = self.request_id
-            headers["x-request-id"] = self._correlation_id
+            if self._correlate:
+                headers["x-request-id"] = self._correlation_id
             message = {**message, "headers": headers.raw}
         await self._send(message)
 

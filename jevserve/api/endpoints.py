@@ -40,12 +40,15 @@ class ApiOptions:
         strict_fields: refuse top-level fields that are not official, as the hosted service does.
         root_path: prefix under which the service is published, whether or not the ingress
             removes it; empty for none.
+        correlate: add ``x-request-id`` to responses; off where the server around the application
+            does.
     """
 
     keys: Keys | None = None
     body: BodyLimits = field(default_factory=BodyLimits)
     strict_fields: bool = False
     root_path: str = ""
+    correlate: bool = True
 
 
 class Endpoints:

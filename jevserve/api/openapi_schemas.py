@@ -188,7 +188,6 @@ SCHEMAS: dict[str, Any] = {
             "computed_tokens": _COUNT,
             "rows": _COUNT,
             "plan_ms": _MS,
-            "queue_ms": _MS,
             "engine_ms": _MS,
             "total_ms": _MS,
             "replica": {"type": "string"},

@@ -36,7 +36,6 @@ def render(request: DecisionRequest, response: DecisionResponse) -> dict[str, An
             "computed_tokens": timings.computed_tokens,
             "rows": timings.rows,
             "plan_ms": round(timings.plan_ms, 3),
-            "queue_ms": round(timings.queue_ms, 3),
             "engine_ms": round(timings.engine_ms, 3),
             "total_ms": round(timings.total_ms, 3),
             "replica": response.replica,

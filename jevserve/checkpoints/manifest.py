@@ -102,7 +102,8 @@ def read_manifest(folder: Path) -> Manifest:
     path = folder / NAME
     if not path.is_file():
         raise CheckpointError(
-            f"{folder} is not a prepared checkpoint ({NAME} is missing); run 'jevserve prepare'"
+            f"{folder} is not a prepared checkpoint ({NAME} is missing); "
+            "run 'jevserve models prepare'"
         )
     document = read_json(path, MAX_BYTES)
     if not isinstance(document, dict) or document.get("version") != VERSION:

@@ -37,7 +37,13 @@ def prepare(
 @app.command()
 def inspect(path: Annotated[Path, typer.Argument(help="A checkpoint folder.")]) -> None:
     """Say which family a folder is of and why, or why it cannot be served."""
-    output.print(str(inspect_folder(path)), soft_wrap=True, highlight=False, markup=False)
+    found = inspect_folder(path)
+    verdict = f"protocol {found.protocol}" if found.protocol else "cannot be served"
+    lines = [f"{found.path}: {verdict}", f"  {found.reason}"]
+    lines += [f"  {m.protocol} ({m.certainty}): {m.reason}" for m in found.matches]
+    output.print("\n".join(lines), soft_wrap=True, highlight=False, markup=False)
+    if not found.protocol:
+        raise typer.Exit(1)
 
 
 @app.command("list")

@@ -57,14 +57,15 @@ def serve(
     flags: dict[str, Any] = {"http": {k: v for k, v in http.items() if v is not None}}
     if cache is not None:
         flags["cache"] = str(cache)
-    if is_file and (name or replicas or protocol):
+    about_model = {"name": name, "replicas": replicas, "protocol": protocol}
+    given = {k: v for k, v in about_model.items() if v is not None}
+    if is_file and given:
         raise typer.BadParameter("--name, --replicas and --protocol belong in the file's models")
     # With neither, the environment may still say which models.
-    if not is_file and (what or name or replicas or protocol):
-        what = what or EMBEDDED_MODEL
-        model = {"name": name or what.rstrip("/").split("/")[-1].split("@")[0], "checkpoint": what}
-        extra = {"replicas": replicas, "protocol": protocol}
-        flags["models"] = [model | {k: v for k, v in extra.items() if v is not None}]
+    if not is_file and (what is not None or given):
+        what = EMBEDDED_MODEL if what is None else what
+        model = {"name": what.rstrip("/").split("/")[-1].split("@")[0], "checkpoint": what}
+        flags["models"] = [model | given]
     settings = load(Path(what) if what and is_file else None, flags)
     if print_config:
         from jevserve.serving.application import cluster_config
@@ -80,15 +81,15 @@ def run(settings: ServiceSettings) -> None:
 
     with ShownProgress() as progress:
         for model in settings.models:
-            prepare(
-                model.source, cache=settings.cache, protocol=model.protocol, progress=progress
-            )
+            prepare(model.source, cache=settings.cache, protocol=model.protocol, progress=progress)
 
     def say(what: str) -> None:
         errors.print(f"[dim]jevserve:[/] {what} …", highlight=False)
 
     with local_service(settings, say):
-        url = f"http://{reachable(settings.http.host)}:{settings.http.port}{settings.http.root_path}"
+        url = (
+            f"http://{reachable(settings.http.host)}:{settings.http.port}{settings.http.root_path}"
+        )
         errors.print(
             f"[bold green]ready[/] at {url}  (documentation: {url}/docs, stop: Ctrl-C)\n"
             f"  curl -s {url}/v1/systemone -H 'content-type: application/json' \\\n"

@@ -45,7 +45,11 @@ class Client:
         """
         body = {"state": state, "questions": questions} | fields
         named = {"model": model} if model else {}
-        return self._call("POST", "/v1/systemone", "answers", body | named)
+        answer = self._call("POST", "/v1/systemone", "answers", body | named)
+        answers = answer["answers"]
+        if not isinstance(answers, dict) or questions.keys() - answers.keys():
+            raise ServiceError(f"{self._url} left questions unanswered")
+        return answer
 
     def models(self) -> list[dict[str, Any]]:
         """The entries of ``GET /v1/models``."""

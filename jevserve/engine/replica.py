@@ -119,9 +119,7 @@ class EngineReplica(DecisionExecutor):
             output = await self._submit(decision, index)
             cached = max(0, int(getattr(output, "num_cached_tokens", 0) or 0))
             unfinished.discard(index)
-            self._meter.row_done(
-                lengths[index], lengths[index] - cached, cached, time.monotonic()
-            )
+            self._meter.row_done(lengths[index], lengths[index] - cached, cached, time.monotonic())
             from jevserve.engine.requests import values
 
             return RowResult(
@@ -135,6 +133,11 @@ class EngineReplica(DecisionExecutor):
             rows = await asyncio.gather(*tasks)
         except (EngineDeadError, EngineGenerateError) as error:
             log.error("%s: the engine failed: %r", self._name, error)
+            if self._engine.errored:
+                # The decision is not to blame, and another replica can answer it.
+                raise Overloaded(
+                    "the engine has died", retry_after_ms=DRAIN_RETRY_MS, reason="engine_died"
+                ) from error
             raise EngineFailed("the engine failed on this decision") from error
         finally:
             await self._abandon(decision, tasks, unfinished, lengths)
@@ -203,7 +206,9 @@ class EngineReplica(DecisionExecutor):
             result = await self._run(self._probe(build.build()))
             if not all(math.isfinite(v) for row in result.rows for v in row.values):
                 raise EngineFailed(f"{self._model.name}: the engine's first answer is not finite")
-            self._meter.calibrated(sum(r.computed_tokens for r in result.rows), result.engine_ms / 1e3)
+            self._meter.calibrated(
+                sum(r.computed_tokens for r in result.rows), result.engine_ms / 1e3
+            )
 
     def _probe(self, plan: Plan) -> PlannedDecision:
         return PlannedDecision(
@@ -219,7 +224,7 @@ class EngineReplica(DecisionExecutor):
             replica=self._name,
             model=self._model.name,
             revision=self._prepared.revision,
-            state=self._state,
+            state=self._state if self.healthy else ReplicaState.STARTING,
             reuse_quantum=self._quantum,
             tokens_per_second=meter.tokens_per_second,
             round_ms=meter.round_ms,

@@ -10,10 +10,15 @@ from pathlib import Path
 
 #: Why each is set: Serve's Python proxy costs 20 ms a request, HAProxy under 1 ms; user code on
 #: the replica's main loop saves two thread hops; Ray runs workers at nice 15 unless told not to.
+#: HAProxy stops relaying a client's departure once a body outgrows its buffer, and the work goes
+#: on unwanted, so the buffer holds common bodies. A killed replica's vLLM process would live on
+#: and keep its memory if Ray did not clean up process groups.
 SERVE_ENVIRONMENT = {
     "RAY_SERVE_ENABLE_HA_PROXY": "1",
     "RAY_SERVE_RUN_USER_CODE_IN_SEPARATE_THREAD": "0",
     "RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP": "0",
+    "RAY_SERVE_HAPROXY_TUNE_BUFSIZE": str(128 * 2**10),
+    "RAY_process_group_cleanup_enabled": "1",
     "RAY_worker_niceness": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }

@@ -12,7 +12,7 @@ from jevserve.decisions.plan import DecisionResult, PlannedDecision
 from jevserve.errors import Overloaded, TransportError
 from jevserve.routing.affinity import AffinityPolicy
 from jevserve.routing.ledger import SentLedger
-from jevserve.routing.policy import ReplicaView, RoutingPolicy
+from jevserve.routing.policy import ReplicaView, RoutingPolicy, candidates
 from jevserve.transport.base import ReplicaReport
 from jevserve.transport.pool import LinkPool
 
@@ -21,7 +21,7 @@ from jevserve.transport.pool import LinkPool
 ATTEMPTS = 3
 
 #: Reasons of a replica's refusal after which another replica may well accept.
-ELSEWHERE = frozenset({"draining", "starting", "queue"})
+ELSEWHERE = frozenset({"draining", "starting", "queue", "engine_died"})
 
 
 class Fleet:
@@ -102,11 +102,7 @@ class Fleet:
     def _candidates(self, revision: str, tried: set[str]) -> list[ReplicaView]:
         now = self._clock()
         views = self._ledger.views(self.reports(), now)
-        return [
-            v
-            for v in views
-            if v.replica not in tried and v.fresh(now) and v.report.revision == revision
-        ]
+        return [v for v in candidates(views, revision, now) if v.replica not in tried]
 
     def _nobody(self, tried: set[str]) -> Overloaded:
         what = "every replica that was tried failed" if tried else "no replica is ready"

@@ -80,9 +80,7 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
         names = ", ".join(m.name for m in settings.models)
         say(f"loading {names}")
         try:
-            serve.run(
-                build(settings.model_dump(mode="json")), name=APPLICATION, route_prefix="/"
-            )
+            serve.run(build(settings.model_dump(mode="json")), name=APPLICATION, route_prefix="/")
         except RuntimeError as error:
             raise SettingsError(f"the service could not start: {why()}") from error
         wait_until_answering(settings)
@@ -161,7 +159,7 @@ def until_signal() -> None:
 
 
 def with_local_resources(settings: ServiceSettings) -> ServiceSettings:
-    """Engines reachable from this machine alone, sharing its cores equally unless told otherwise."""
+    """Engines reachable from here alone that share the cores equally, unless told otherwise."""
     if not settings.transport.host:
         transport = settings.transport.model_copy(update={"host": "127.0.0.1"})
         settings = settings.model_copy(update={"transport": transport})
@@ -172,9 +170,7 @@ def with_local_resources(settings: ServiceSettings) -> ServiceSettings:
     models = tuple(
         m
         if m.resources.num_cpus is not None
-        else m.model_copy(
-            update={"resources": m.resources.model_copy(update={"num_cpus": share})}
-        )
+        else m.model_copy(update={"resources": m.resources.model_copy(update={"num_cpus": share})})
         for m in settings.models
     )
     return settings.model_copy(update={"models": models})
@@ -208,7 +204,9 @@ def why() -> str:
     for application in serve.status().applications.values():
         for name, deployment in application.deployments.items():
             lines = [line.strip() for line in deployment.message.splitlines() if line.strip()]
-            errors = [line for line in lines if re.match(r"[\w.]*(Error|Exception|Exceeded)\b", line)]
+            errors = [
+                line for line in lines if re.match(r"[\w.]*(Error|Exception|Exceeded)\b", line)
+            ]
             if errors or deployment.status == "DEPLOY_FAILED":
                 reasons.append(f"{name}: {(errors or lines or ['no reason given'])[-1]}")
     return "; ".join(reasons) or "see the logs under /tmp/ray/session_latest/logs/serve"

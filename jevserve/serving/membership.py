@@ -58,7 +58,9 @@ class MembershipRouter(FIFOMixin, RequestRouter):
         for replica in replicas:
             where = replica.replica_metadata
             if "host" in where:
-                addresses[replica.replica_id.unique_id] = membership.Address(where["host"], where["port"])
+                addresses[replica.replica_id.unique_id] = membership.Address(
+                    where["host"], where["port"]
+                )
         membership.MEMBERSHIP.publish(self._deployment_id.name, addresses)
 
     async def choose_replicas(

@@ -25,10 +25,8 @@ class ServedModel:
 
 def limited(prepared: Prepared, model: ModelSettings) -> Prepared:
     """The prepared checkpoint with its longest row cut to what the operator serves."""
-    longest = prepared.settings.get("max_tokens")
-    if longest is None or longest <= model.max_model_len:
-        return prepared
-    return replace(prepared, settings={**prepared.settings, "max_tokens": model.max_model_len})
+    row_tokens = min(int(prepared.settings["row_tokens"]), model.max_model_len)
+    return replace(prepared, settings={**prepared.settings, "row_tokens": row_tokens})
 
 
 def served(model: ModelSettings, settings: ServiceSettings) -> ServedModel:
@@ -37,9 +35,7 @@ def served(model: ModelSettings, settings: ServiceSettings) -> ServedModel:
     Raises:
         CheckpointError: it cannot be prepared.
     """
-    prepared = limited(
-        prepare(model.source, cache=settings.cache, protocol=model.protocol), model
-    )
+    prepared = limited(prepare(model.source, cache=settings.cache, protocol=model.protocol), model)
     adapter = find(prepared.protocol)
     return ServedModel(
         model, prepared, adapter, FileTokenizer(prepared.path), adapter.limits(prepared)

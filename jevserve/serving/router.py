@@ -49,6 +49,7 @@ class Router:
                 body=BodyLimits(encoded=http.max_body_bytes, decoded=http.max_body_bytes),
                 strict_fields=http.strict_fields,
                 root_path=http.root_path,
+                correlate=False,  # Serve does
             ),
         )
 

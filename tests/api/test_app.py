@@ -78,7 +78,6 @@ async def test_a_decision_is_answered_in_the_official_shape(rig):
         "computed_tokens": 4,
         "rows": 3,
         "plan_ms": 0.0,
-        "queue_ms": 0.0,
         "engine_ms": 0.5,
         "total_ms": 1.0,
         "replica": "fake-replica",

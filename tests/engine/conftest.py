@@ -93,17 +93,12 @@ async def running(
     source = name if name == "jev-embed" else str(make(name, checkpoints))
     prepared = edit(prepare(source, cache=cache))
     adapter = find(prepared.protocol)
-    record_file.touch()
     os.environ[RECORD_FILE] = str(record_file)
     engine_args = {"scheduler_cls": "tests.engine.schedulers.RecordingScheduler"} | engine_args
-    model = ModelSettings(
-        name=name, checkpoint=source, max_model_len=4096, engine_args=engine_args
-    )
+    model = ModelSettings(name=name, checkpoint=source, max_model_len=4096, engine_args=engine_args)
     replica = EngineReplica(model, prepared, adapter.engine_profile(prepared), "replica-0")
     await replica.start()
     try:
-        yield RunningEngine(
-            replica, adapter, prepared, FileTokenizer(prepared.path), record_file
-        )
+        yield RunningEngine(replica, adapter, prepared, FileTokenizer(prepared.path), record_file)
     finally:
         replica.stop()

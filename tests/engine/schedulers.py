@@ -22,7 +22,9 @@ class RecordingScheduler(Scheduler):
             if request.pooling_params is not None
             else request.sampling_params.extra_args
         )
-        write({"event": "added", "tokens": request.num_prompt_tokens, "jev": (extra or {}).get("jev")})
+        write(
+            {"event": "added", "tokens": request.num_prompt_tokens, "jev": (extra or {}).get("jev")}
+        )
         return super().add_request(request)
 
     def finish_requests(self, request_ids: Any, *args: Any, **kwargs: Any) -> Any:

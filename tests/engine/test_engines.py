@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import pytest_asyncio
-from tests.engine.conftest import Edit, RunningEngine, running, unchanged
 
 from jevserve.adapters.base import Prepared
 from jevserve.decisions.plan import GroupRecord
 from jevserve.decisions.request import Choice, DecisionRequest, Noul, Question, Score
 from jevserve.errors import EngineFailed, Overloaded
 from jevserve.transport.base import ReplicaState
+from tests.engine.conftest import Edit, RunningEngine, running, unchanged
 
 pytestmark = [pytest.mark.engine, pytest.mark.asyncio(loop_scope="module")]
 
@@ -61,9 +61,8 @@ async def engine(
     """The engine a test names; pytest groups tests so that each is started once."""
     name, edit, arguments = ENGINES[request.param]
     record = tmp_path_factory.mktemp(request.param) / "records"
-    async for running_engine in running(
-        name, checkpoints, model_cache, record, edit, **arguments
-    ):
+    record.touch()  # noqa: ASYNC240
+    async for running_engine in running(name, checkpoints, model_cache, record, edit, **arguments):
         yield running_engine
 
 
@@ -96,7 +95,9 @@ async def test_label_logits_are_those_of_the_reference(engine: RunningEngine) ->
     tolerance = 1e-2 if "hybrid" in engine.prepared.path.name else 1e-4
     for row, got in enumerate(result.rows):
         want = reference_label_logits(engine, plan.tokens(row))[: len(got.values)]
-        assert probabilities(np.array(got.values)) == pytest.approx(probabilities(want), abs=tolerance)
+        assert probabilities(np.array(got.values)) == pytest.approx(
+            probabilities(want), abs=tolerance
+        )
 
 
 @on("dense", "gated-delta-net", "hybrid")
@@ -120,7 +121,9 @@ async def test_another_salt_shares_nothing(engine: RunningEngine) -> None:
 
 
 @on("dense", "hybrid")
-async def test_many_questions_in_one_request_compute_far_less_than_alone(engine: RunningEngine) -> None:
+async def test_many_questions_in_one_request_compute_far_less_than_alone(
+    engine: RunningEngine,
+) -> None:
     questions = tuple(question(i) for i in range(24))
     together = await engine.run(DecisionRequest(STATE, questions), salt="together")
     alone = 0
@@ -170,7 +173,9 @@ async def test_cancelling_a_decision_empties_the_engines_queue(engine: RunningEn
         for i in range(4)
     ]
     # The scheduler runs in another process; what it wrote down is all there is to await.
-    while not any(e["jev"]["g"].startswith("leaving") for e in engine.events("added")):
+    while not any(  # noqa: ASYNC110
+        e["jev"]["g"].startswith("leaving") for e in engine.events("added")
+    ):
         await asyncio.sleep(0.002)
     for task in tasks:
         task.cancel()
@@ -214,7 +219,9 @@ async def test_the_report_says_what_was_done(engine: RunningEngine) -> None:
 
 
 @on("generating")
-async def test_a_draining_replica_answers_what_it_has_and_refuses_the_rest(engine: RunningEngine) -> None:
+async def test_a_draining_replica_answers_what_it_has_and_refuses_the_rest(
+    engine: RunningEngine,
+) -> None:
     # Last in the module for this engine: draining is for good.
     accepted = asyncio.create_task(engine.run(DecisionRequest(STATE, QUESTIONS), id="last"))
     await asyncio.sleep(0)

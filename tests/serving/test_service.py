@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 import typesafe_sdk as sdk
+
 from tests.engine.schedulers import RECORD_FILE
 from tests.make_checkpoints import make
 from tests.serving.service import Service, running
