@@ -165,14 +165,11 @@ class EngineReplica(DecisionExecutor):
         params = parameters(plan.rows[index].readout, self._profile, record)
         prompt = tokens_input(plan.tokens(index), cache_salt=decision.salt or None)
         call = self._engine.generate if self._profile.runner == "generate" else self._engine.encode
-        output = None
-        async for output in call(
-            prompt, params, row_id(decision, index), priority=PRIORITY[decision.lane]
-        ):
-            pass
-        if output is None or not output.finished:
-            raise EngineFailed("the engine ended a row without an answer")
-        return output
+        outputs = call(prompt, params, row_id(decision, index), priority=PRIORITY[decision.lane])
+        async for output in outputs:
+            if output.finished:
+                return output
+        raise EngineFailed("the engine ended a row without an answer")
 
     async def _abandon(
         self,

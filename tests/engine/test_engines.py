@@ -61,7 +61,7 @@ async def engine(
     """The engine a test names; pytest groups tests so that each is started once."""
     name, edit, arguments = ENGINES[request.param]
     record = tmp_path_factory.mktemp(request.param) / "records"
-    record.touch()  # noqa: ASYNC240
+    record.touch()
     async for running_engine in running(name, checkpoints, model_cache, record, edit, **arguments):
         yield running_engine
 

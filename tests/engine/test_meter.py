@@ -131,6 +131,17 @@ def test_a_round_costs_the_busy_time_between_rounds() -> None:
     assert meter.round_ms == pytest.approx(20, rel=0.01)
 
 
+def test_time_without_work_makes_no_round_dearer() -> None:
+    meter = Meter()
+    for start in (0.0, 3_600.0):
+        meter.accepted(10, 1_000, start)
+        for i in range(1, 11):
+            meter.step()
+            meter.row_done(100, computed=100, cached=0, now=start + i * 0.02)
+
+    assert meter.round_ms == pytest.approx(20, rel=0.02)
+
+
 def test_a_clock_that_stands_still_breaks_nothing() -> None:
     meter = Meter()
     busy(meter, 5.0, rows=10, tokens=100, row_s=0.0)

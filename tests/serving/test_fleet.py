@@ -129,7 +129,7 @@ async def test_a_broken_link_costs_a_retry_elsewhere_with_less_time() -> None:
     assert [d.deadline_ms for d in r.made[1:]] == [8_000, 7_250]
 
 
-@pytest.mark.parametrize("reason", ["draining", "starting", "queue"])
+@pytest.mark.parametrize("reason", ["draining", "starting", "queue", "engine_died"])
 async def test_what_one_replica_cannot_take_now_another_does(reason: str) -> None:
     links = [FakeEngineLink(name) for name in "ab"]
     async with rig(*links) as r:

@@ -287,25 +287,28 @@ async def test_a_decision_that_fails_gives_its_slot_back() -> None:
 
 
 async def test_draining_answers_what_was_accepted_and_refuses_the_rest() -> None:
-    held = Held()
-    async with rig(FakeEngineLink("engine-0", held)) as r:
-        accepted = [await r.asked(), await r.asked()]
+    first, second = Held(), Held()
+    async with rig(FakeEngineLink("engine-0", first)) as r, asyncio.timeout(10):
+        accepted = [await r.asked()]
+        r.link.behave = second
+        accepted.append(await r.asked())
         drained = asyncio.create_task(r.service.drain())
         await asyncio.sleep(0)
 
         with pytest.raises(Overloaded) as refused:
             await r.ask()
-        assert not drained.done()
         assert not r.service.readiness().ready
-        held.gate.set()
-        async with asyncio.timeout(10):
-            await drained
-            answers = await asyncio.gather(*accepted)
+        first.gate.set()
+        await accepted[0]
+        await asyncio.sleep(0)
+        assert not drained.done()
+        second.gate.set()
+        await drained
+        answers = await asyncio.gather(*accepted)
 
     assert refused.value.reason == "draining"
     assert refused.value.retry_after_ms > 0
-    assert len(answers) == 2
-    assert len(r.link.sent) == 2
+    assert len(answers) == len(r.link.sent) == 2
 
 
 async def test_an_idle_router_is_drained_at_once() -> None:
