@@ -86,5 +86,5 @@ def test_a_changed_or_malformed_manifest_is_refused(tmp_path: Path, change: dict
 
 
 def test_a_folder_without_one_says_what_to_run(tmp_path: Path) -> None:
-    with pytest.raises(CheckpointError, match="jevserve prepare"):
+    with pytest.raises(CheckpointError, match="jevserve models prepare"):
         read_manifest(tmp_path)

@@ -247,16 +247,20 @@ def test_inspecting_a_checkpoint_names_its_family_and_the_reason(run: Run) -> No
     assert "Qwen3ForCausalLM with a chat template" in out
 
 
-@pytest.mark.parametrize("what", ["no/such/folder", "."])
-def test_inspecting_something_else_says_why_it_is_refused(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [("no/such/folder", "is not a folder"), (".", "no adapter recognises this checkpoint")],
+)
+def test_inspecting_something_else_says_why_it_is_refused_and_fails(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, reason: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    _, out, err = run("models", "inspect", what)
+    code, out, _ = run("models", "inspect", what)
 
-    assert "None" in out or "error:" in err
-    assert "Traceback" not in err
+    assert code == 1
+    assert f"{what}: cannot be served" in out
+    assert reason in out
 
 
 def test_preparing_prints_protocol_revision_and_folder(run: Run, tmp_path: Path) -> None:

@@ -197,13 +197,13 @@ def test_the_official_client_completes_all_kinds(service: Service) -> None:
         assert 0 <= answer.answers["mood"].score <= 2
 
     with sdk.TypeSafeClient(api_key="any", base_url=service.url) as client:
-        check(client.systemone(state=TICKET, questions=questions))
+        check(client.system_one(state=TICKET, questions=questions))
         # Bodies over 1 KiB leave the client compressed with zstd.
-        check(client.systemone(state=[TICKET] + ["nothing else"] * 200, questions=questions))
+        check(client.system_one(state=[TICKET] + ["nothing else"] * 200, questions=questions))
 
     async def concurrently() -> None:
         async with sdk.AsyncTypeSafeClient(api_key="any", base_url=service.url) as client:
-            calls = [client.systemone(state=TICKET, questions=questions) for _ in range(4)]
+            calls = [client.system_one(state=TICKET, questions=questions) for _ in range(4)]
             for answer in await asyncio.gather(*calls):
                 check(answer)
 
