@@ -95,6 +95,18 @@ class ModelSettings(Section):
         return self.checkpoint or self.name
 
 
+class MetricsSettings(Section):
+    """Where engine processes export their metrics; routers do at their HTTP port.
+
+    Attributes:
+        host: address that engines listen on.
+        engine_port: port; with several engines on one machine, the next free one after it.
+    """
+
+    host: str = "0.0.0.0"
+    engine_port: int = Field(9795, ge=1, le=65_000)
+
+
 class RouterSettings(Section):
     """The router deployment."""
 
@@ -145,6 +157,7 @@ class ServiceSettings(Section):
     http: HttpSettings = HttpSettings()
     router: RouterSettings = RouterSettings()
     transport: TransportSettings = TransportSettings()
+    metrics: MetricsSettings = MetricsSettings()
 
     @field_validator("models")
     @classmethod

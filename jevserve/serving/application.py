@@ -103,5 +103,10 @@ def cluster_config(settings: ServiceSettings) -> dict[str, Any]:
         },
         "environment": dict(SERVE_ENVIRONMENT),
         "secrets": ["JEVSERVE_CLUSTER_SECRET", "JEVSERVE_API_KEYS (optional)"],
-        "ports": {"http": settings.http.port},
+        "ports": {
+            "http": settings.http.port,
+            "engine_metrics": settings.metrics.engine_port,
+            "router": "30000 and up, on the router's node",
+            "transport": "any free one, on the engine's node",
+        },
     }

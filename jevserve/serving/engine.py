@@ -15,6 +15,7 @@ from jevserve.checkpoints.progress import LogProgress
 from jevserve.engine import environment
 from jevserve.serving.models import limited, tls_files
 from jevserve.settings import ServiceSettings
+from jevserve.telemetry.engine import serve_metrics
 from jevserve.transport.secret import ClusterSecret
 from jevserve.transport.server import TransportServer
 
@@ -50,11 +51,13 @@ class Engine:
             tls=tls_files(self._settings),
         )
         await self._server.start()
+        metrics = self._settings.metrics
+        self._metrics_port = serve_metrics(self._replica.report, metrics.host, metrics.engine_port)
 
     def record_replica_metadata(self) -> dict[str, Any]:
-        """Where routers find this replica's transport server."""
+        """Where routers find this replica's transport server, and scrapers its metrics."""
         host = self._settings.transport.host or ray.util.get_node_ip_address()
-        return {"host": host, "port": self._server.port}
+        return {"host": host, "port": self._server.port, "metrics_port": self._metrics_port}
 
     def check_health(self) -> None:
         """Called by Serve; raising takes the replica out and starts another."""

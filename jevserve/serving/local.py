@@ -160,6 +160,9 @@ def until_signal() -> None:
 
 def with_local_resources(settings: ServiceSettings) -> ServiceSettings:
     """Engines reachable from here alone that share the cores equally, unless told otherwise."""
+    if "host" not in settings.metrics.model_fields_set:
+        metrics = settings.metrics.model_copy(update={"host": "127.0.0.1"})
+        settings = settings.model_copy(update={"metrics": metrics})
     if not settings.transport.host:
         transport = settings.transport.model_copy(update={"host": "127.0.0.1"})
         settings = settings.model_copy(update={"transport": transport})

@@ -143,8 +143,83 @@ HTTP_METRICS = (
     DECISION_SECONDS,
 )
 
+REPLICA = ("model", "replica")
+
+ENGINE_READY = MetricSpec(
+    "jevserve_engine_ready",
+    Kind.GAUGE,
+    "",
+    "1 where the engine replica takes decisions, 0 while it starts, drains or is dead.",
+    REPLICA,
+)
+ENGINE_BACKLOG_TOKENS = MetricSpec(
+    "jevserve_engine_backlog_tokens",
+    Kind.GAUGE,
+    "tokens",
+    "Tokens of accepted rows that are not answered yet.",
+    REPLICA,
+)
+ENGINE_BACKLOG_ROWS = MetricSpec(
+    "jevserve_engine_backlog_rows",
+    Kind.GAUGE,
+    "rows",
+    "Accepted rows that are not answered yet.",
+    REPLICA,
+)
+ENGINE_RATE = MetricSpec(
+    "jevserve_engine_tokens_per_second",
+    Kind.GAUGE,
+    "tokens/second",
+    "Tokens computed per second under load, as measured; what routing and admission count with.",
+    REPLICA,
+)
+ENGINE_ROUND = MetricSpec(
+    "jevserve_engine_round_seconds",
+    Kind.GAUGE,
+    "seconds",
+    "Time of one engine round while there is work, as measured.",
+    REPLICA,
+)
+ENGINE_ROUNDS = MetricSpec(
+    "jevserve_engine_rounds",
+    Kind.COUNTER,
+    "rounds",
+    "Engine rounds; standing still with a backlog means a hung engine.",
+    REPLICA,
+)
+ENGINE_DECISIONS = MetricSpec(
+    "jevserve_engine_decisions",
+    Kind.COUNTER,
+    "decisions",
+    "Decisions accepted.",
+    REPLICA,
+)
+ENGINE_ROWS = MetricSpec(
+    "jevserve_engine_rows", Kind.COUNTER, "rows", "Rows submitted to vLLM.", REPLICA
+)
+ENGINE_TOKENS = MetricSpec(
+    "jevserve_engine_tokens",
+    Kind.COUNTER,
+    "tokens",
+    "Tokens of answered rows: computed, or cached where the prefix cache had them.",
+    (*REPLICA, "source"),
+)
+
+#: What an engine process exports, from its replica report.
+ENGINE_METRICS = (
+    ENGINE_READY,
+    ENGINE_BACKLOG_TOKENS,
+    ENGINE_BACKLOG_ROWS,
+    ENGINE_RATE,
+    ENGINE_ROUND,
+    ENGINE_ROUNDS,
+    ENGINE_DECISIONS,
+    ENGINE_ROWS,
+    ENGINE_TOKENS,
+)
+
 #: Everything; documentation and dashboards are checked against it.
-ALL_METRICS: tuple[MetricSpec, ...] = HTTP_METRICS
+ALL_METRICS: tuple[MetricSpec, ...] = HTTP_METRICS + ENGINE_METRICS
 
 
 def counter(spec: MetricSpec, registry: CollectorRegistry) -> Counter:

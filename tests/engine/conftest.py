@@ -26,9 +26,10 @@ from tests.make_checkpoints import make
 # One thread: the same prompt then gives the same bits, cached or not.
 os.environ["OMP_NUM_THREADS"] = "1"
 environment.apply(kv_cache_gib=1, num_cpus=1)
-# The engine's process is forked from this one, which has imported vLLM already: seconds instead
-# of half a minute an engine.
-os.environ.setdefault("VLLM_WORKER_MULTIPROCESSING_METHOD", "fork")
+if environment.on_cpu():
+    # The engine's process is forked from this one, which has imported vLLM already: seconds
+    # instead of half a minute an engine. CUDA does not survive a fork.
+    os.environ.setdefault("VLLM_WORKER_MULTIPROCESSING_METHOD", "fork")
 
 LONG = 60_000
 

@@ -18,6 +18,7 @@ import httpx
 import pytest
 import typesafe_sdk as sdk
 
+from jevserve.serving.environment import free_ports
 from tests.engine.schedulers import RECORD_FILE
 from tests.make_checkpoints import make
 from tests.serving.service import Service, running
@@ -34,6 +35,7 @@ ALL_KINDS = {
     },
     "mood": {"type": "score", "criteria": ["delighted", "calm", "annoyed"]},
 }
+(METRICS_PORT,) = free_ports(1)
 LONG = "The parcel came late, the box was open, and nobody answered the phone. " * 24
 
 
@@ -63,6 +65,7 @@ def service(tmp_path_factory: pytest.TempPathFactory, records: Path) -> Iterator
             },
         ],
         "aliases": {"small": "tiny"},
+        "metrics": {"engine_port": METRICS_PORT},
     }
     with running(folder, settings, **{RECORD_FILE: str(records)}) as started:
         yield started
@@ -215,6 +218,9 @@ def test_health_metrics_and_documentation_answer(service: Service) -> None:
         assert httpx.get(service.url + path).status_code == 200, path
     metrics = httpx.get(f"{service.url}/metrics").text
     assert 'jevserve_decisions_total{model="jev-embed"}' in metrics
+    engine = httpx.get(f"http://127.0.0.1:{METRICS_PORT}/metrics").text
+    assert "jevserve_engine_ready{" in engine
+    assert "vllm:" in engine
 
 
 def test_killing_a_replica_leaves_the_service_answering(service: Service) -> None:
