@@ -96,6 +96,8 @@ async def running(
     adapter = find(prepared.protocol)
     os.environ[RECORD_FILE] = str(record_file)
     engine_args = {"scheduler_cls": "tests.engine.schedulers.RecordingScheduler"} | engine_args
+    # What a machine needs besides, such as {"gdn_prefill_backend": "triton"} without FlashInfer.
+    engine_args |= json.loads(os.environ.get("JEVSERVE_TEST_ENGINE_ARGS", "{}"))
     model = ModelSettings(name=name, checkpoint=source, max_model_len=4096, engine_args=engine_args)
     replica = EngineReplica(model, prepared, adapter.engine_profile(prepared), "replica-0")
     await replica.start()
