@@ -148,7 +148,7 @@ REPLICA = ("model", "replica")
 ENGINE_READY = MetricSpec(
     "jevserve_engine_ready",
     Kind.GAUGE,
-    "",
+    "0 or 1",
     "1 where the engine replica takes decisions, 0 while it starts, drains or is dead.",
     REPLICA,
 )
