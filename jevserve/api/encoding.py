@@ -97,7 +97,7 @@ def decompressor(encoding: Encoding, limit: int) -> Callable[[], Decompressor]:
         return GzipMember
     # 2**23 is the largest window of every ordinary compression level.
     window_log = max(23, min(limit.bit_length(), 27))
-    options = {zstd.DecompressionParameter.window_log_max: window_log}
+    options: dict[int, int] = {zstd.DecompressionParameter.window_log_max: window_log}
     return lambda: zstd.ZstdDecompressor(options=options)
 
 

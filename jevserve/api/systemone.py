@@ -8,7 +8,7 @@ wide as the official service accepts; everything else is refused by name.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 from jevserve.api.assets import parse_assets
 from jevserve.api.issues import Issues, json_name, shown
@@ -199,22 +199,35 @@ def _noul(loc: Location, question: dict[str, Any], issues: Issues) -> Noul:
     return Noul(instructions, true, false)
 
 
-def _choice(loc: Location, question: dict[str, Any], issues: Issues) -> Choice | None:
-    instructions = _instructions(loc, question, issues)
+_Criteria = TypeVar("_Criteria", dict[str, Any], list[Any])
+
+
+def _criteria(
+    loc: Location,
+    question: dict[str, Any],
+    kind: type[_Criteria],
+    wanted: str,
+    issues: Issues,
+) -> _Criteria | None:
+    """The question's ``criteria`` where they are of ``kind``; ``wanted`` says so in words."""
     at = (*loc, "criteria")
     criteria = question.get("criteria")
     if criteria is None:
         issues.missing(at)
         return None
-    if not isinstance(criteria, dict):
-        issues.add(
-            at,
-            "Input should be an object from option name to description or null, not "
-            f"{json_name(criteria)}",
-            "dict_type",
-        )
+    if not isinstance(criteria, kind):
+        text = f"Input should be {wanted}, not {json_name(criteria)}"
+        issues.add(at, text, f"{kind.__name__}_type")
         return None
-    if _wrong_count(at, "options", len(criteria), MAX_OPTIONS, issues):
+    return criteria
+
+
+def _choice(loc: Location, question: dict[str, Any], issues: Issues) -> Choice | None:
+    instructions = _instructions(loc, question, issues)
+    at = (*loc, "criteria")
+    wanted = "an object from option name to description or null"
+    criteria = _criteria(loc, question, dict, wanted, issues)
+    if criteria is None or _wrong_count(at, "options", len(criteria), MAX_OPTIONS, issues):
         return None
     options = [(n, _optional_text((*at, n), d, issues)) for n, d in criteria.items()]
     return Choice(tuple(options), instructions)
@@ -223,19 +236,9 @@ def _choice(loc: Location, question: dict[str, Any], issues: Issues) -> Choice |
 def _score(loc: Location, question: dict[str, Any], issues: Issues) -> Score | None:
     instructions = _instructions(loc, question, issues)
     at = (*loc, "criteria")
-    criteria = question.get("criteria")
-    if criteria is None:
-        issues.missing(at)
-        return None
-    if not isinstance(criteria, list):
-        issues.add(
-            at,
-            "Input should be an array of level descriptions, lowest level first, not "
-            f"{json_name(criteria)}",
-            "list_type",
-        )
-        return None
-    if _wrong_count(at, "levels", len(criteria), MAX_LEVELS, issues):
+    wanted = "an array of level descriptions, lowest level first"
+    criteria = _criteria(loc, question, list, wanted, issues)
+    if criteria is None or _wrong_count(at, "levels", len(criteria), MAX_LEVELS, issues):
         return None
     for i, level in enumerate(criteria):
         if not _is_text(level):

@@ -74,8 +74,8 @@ def prepare(
     source = resolve(model)
     key = hashlib.sha256(f"{source.identity}\0{protocol or ''}".encode()).hexdigest()[:24]
     with storage_errors(root):
-        for folder in ("prepared", "sources", "embedded", "locks"):
-            (root / folder).mkdir(parents=True, exist_ok=True)
+        for part in ("prepared", "sources", "embedded", "locks"):
+            (root / part).mkdir(parents=True, exist_ok=True)
         record = root / "sources" / f"{key}.json"
         try:
             with FileLock(root / "locks" / f"{source_lock(source)}.lock", timeout=LOCK_TIMEOUT_S):
