@@ -53,7 +53,8 @@ class ResourceSettings(Section):
 
     Attributes:
         num_cpus: CPUs; None is one, or on a local CPU service an equal share of the cores.
-        num_gpus: GPUs; None is one where vLLM's CUDA build is installed, else none.
+        num_gpus: GPUs; where vLLM's CUDA build is installed, None is one, or as many as the
+            parallel sizes in ``engine_args`` need; elsewhere none.
         accelerator: Ray's accelerator type a node must have, such as ``A800`` or ``H200``.
     """
 

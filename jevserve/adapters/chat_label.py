@@ -12,7 +12,7 @@ rule that a label must be one token in its context.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import product
 from pathlib import Path
 from string import ascii_lowercase, ascii_uppercase
@@ -47,6 +47,10 @@ LABELS = 255
 #: vLLM 0.29 returns chosen logprobs for at most this many ids (``MAX_LOGPROB_TOKEN_IDS``).
 GENERATE_LABELS = 128
 
+#: Configuration entries that multiply or divide a family's logits: Granite's; Cohere's and some
+#: Llama variants'; Falcon-H1's. MiniCPM's ``dim_model_base`` does where it is not the width.
+LOGIT_SCALES = ("logits_scaling", "logit_scale", "lm_head_multiplier")
+
 STATE_SLOT = "JEVSERVE_STATE_SLOT"
 QUESTION_SLOT = "JEVSERVE_QUESTION_SLOT"
 
@@ -74,9 +78,7 @@ class ChatLabel(Adapter):
         labels = find_labels(tokenizer, tail + PREFILL)
         config = json.loads((target / "config.json").read_text())
         text = config.get("text_config") or config
-        # The classify conversion drops Gemma's final soft cap, so such models are read through
-        # generation, which knows it but returns fewer labels.
-        generate = text.get("final_logit_softcapping") is not None
+        generate = changes_logits(text)
         if generate:
             labels = labels[:GENERATE_LABELS]
         return {
@@ -136,6 +138,20 @@ class ChatLabel(Adapter):
                 Combine(i, CombineRule.SOFTMAX_ROW, (row,), order=tuple(range(n)), scale=scale)
             )
         return build.build()
+
+
+def changes_logits(config: Mapping[str, Any]) -> bool:
+    """Whether the family scales or caps its logits after the output embedding.
+
+    vLLM's classify conversion reads them before that, which would give other probabilities, so
+    such models are read through generation, which knows how but returns fewer labels.
+    """
+    width = config.get("dim_model_base")
+    return (
+        config.get("final_logit_softcapping") is not None
+        or any(config.get(key) not in (None, 1) for key in LOGIT_SCALES)
+        or (width is not None and width != config.get("hidden_size"))
+    )
 
 
 def option_texts(question: Question) -> list[str]:

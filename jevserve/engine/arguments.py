@@ -12,9 +12,14 @@ from jevserve.engine.environment import on_cpu
 from jevserve.errors import CheckpointError, SettingsError
 from jevserve.settings import ModelSettings
 
-#: Owned by the service: changing them through ``engine_args`` would break a promise.
+#: Owned by the service: changing them through ``engine_args`` would break a promise, or give a
+#: setting a second name that routers do not read.
 OWNED = {
     "model",
+    "dtype",
+    "max_model_len",
+    "max_logprobs",
+    "disable_log_stats",
     "tokenizer",
     "runner",
     "convert",

@@ -35,7 +35,7 @@ def environment(kv_cache_gib: float, num_cpus: float) -> dict[str, str]:
     """Variables an engine process gets unless they are set already."""
     if not on_cpu():
         return COMMON
-    threads = max(1, int(num_cpus) or (os.cpu_count() or 1))
+    threads = max(1, int(num_cpus))
     return (
         COMMON
         | CPU

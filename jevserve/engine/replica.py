@@ -112,14 +112,17 @@ class EngineReplica(DecisionExecutor):
 
         plan, began = decision.plan, time.monotonic()
         lengths = [plan.row_length(i) for i in range(len(plan.rows))]
-        self._meter.accepted(len(lengths), sum(lengths), began)
-        unfinished = set(range(len(lengths)))
+        # What is cached once is computed once: counted whole in every row, a state with many
+        # questions would look like a backlog that it is not.
+        costs = row_costs(plan) if self._quantum else lengths
+        self._meter.accepted(len(costs), sum(costs), began)
+        unfinished = set(range(len(costs)))
 
         async def run(index: int) -> RowResult:
             output = await self._submit(decision, index)
             cached = max(0, int(getattr(output, "num_cached_tokens", 0) or 0))
             unfinished.discard(index)
-            self._meter.row_done(lengths[index], lengths[index] - cached, cached, time.monotonic())
+            self._meter.row_done(costs[index], lengths[index] - cached, cached, time.monotonic())
             from jevserve.engine.requests import values
 
             return RowResult(
@@ -140,7 +143,7 @@ class EngineReplica(DecisionExecutor):
                 ) from error
             raise EngineFailed("the engine failed on this decision") from error
         finally:
-            await self._abandon(decision, tasks, unfinished, lengths)
+            await self._abandon(decision, tasks, unfinished, costs)
         return DecisionResult(
             id=decision.id,
             rows=tuple(rows),
@@ -166,26 +169,30 @@ class EngineReplica(DecisionExecutor):
         prompt = tokens_input(plan.tokens(index), cache_salt=decision.salt or None)
         call = self._engine.generate if self._profile.runner == "generate" else self._engine.encode
         outputs = call(prompt, params, row_id(decision, index), priority=PRIORITY[decision.lane])
+        final = None
+        # To its end: a generator left half-way costs the loop a task to close it.
         async for output in outputs:
-            if output.finished:
-                return output
-        raise EngineFailed("the engine ended a row without an answer")
+            final = output
+        if final is None or not final.finished:
+            raise EngineFailed("the engine ended a row without an answer")
+        return final
 
     async def _abandon(
         self,
         decision: PlannedDecision,
         tasks: list[asyncio.Future[RowResult]],
         unfinished: set[int],
-        lengths: list[int],
+        costs: list[int],
     ) -> None:
         """Take rows that will not be answered out of the engine and out of the backlog."""
         if not unfinished:
             return
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        # Before anything is awaited: a second cancellation must not leave them in the backlog.
         for index in unfinished:
-            self._meter.row_dropped(lengths[index], time.monotonic())
+            self._meter.row_dropped(costs[index], time.monotonic())
+        await asyncio.gather(*tasks, return_exceptions=True)
         if not self._engine.errored:
             await self._engine.abort([row_id(decision, i) for i in unfinished])
 
@@ -193,13 +200,17 @@ class EngineReplica(DecisionExecutor):
         """A burst through the very path of real decisions: proves answers, measures the rate."""
         kind = ReadoutKind.LABELS if self._profile.label_ids else ReadoutKind.EMBED
         readout = Readout(kind, labels=tuple(range(min(2, len(self._profile.label_ids)))))
-        token = self._profile.label_ids[0] if self._profile.label_ids else 0
+        # Two tokens that the vocabulary has for certain.
+        tokens = self._profile.label_ids[:2] or (0, 1)
+        longest = self._engine.vllm_config.model_config.max_model_len - 1
         for repeat in range(2):
-            # Rows differ in length and in both repeats, so that no cache shortens the second.
+            # Each row begins with its number in binary and each burst has a salt of its own, so
+            # that no cache shortens any.
             build = PlanBuilder()
-            lengths = [CALIBRATION_TOKENS - 2 * i - repeat for i in range(CALIBRATION_ROWS)]
-            for length in lengths:
-                build.row(build.segment([token + (length % 2)] * length), readout)
+            for i in range(CALIBRATION_ROWS):
+                length = max(4, min(CALIBRATION_TOKENS, longest) - 2 * i - repeat)
+                digits = ((i >> bit) % 2 for bit in range(length))
+                build.row(build.segment([tokens[d % len(tokens)] for d in digits]), readout)
             result = await self._run(self._probe(build.build()))
             if not all(math.isfinite(v) for row in result.rows for v in row.values):
                 raise EngineFailed(f"{self._model.name}: the engine's first answer is not finite")
@@ -248,6 +259,17 @@ class EngineReplica(DecisionExecutor):
         """Shut vLLM down; the replica answers nothing afterwards."""
         if self._engine is not None:
             self._engine.shutdown()
+
+
+def row_costs(plan: Plan) -> list[int]:
+    """Tokens that each row adds to those before it: they sum to the plan's ``input_tokens``."""
+    counted: set[int] = set()
+    costs = []
+    for row in plan.rows:
+        new = [s for s in plan.path(row.segment) if s not in counted]
+        counted.update(new)
+        costs.append(sum(len(plan.segments[s].tokens) for s in new))
+    return costs
 
 
 def row_id(decision: PlannedDecision, index: int) -> str:

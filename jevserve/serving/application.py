@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -19,6 +20,9 @@ APPLICATION = "jevserve"
 
 #: Serve's own bound on concurrent calls; admission is the router's, so it must not bind first.
 UNBOUNDED = 100_000
+
+#: Engine arguments whose product is the number of GPUs that one engine spreads over.
+PARALLEL_SIZES = ("tensor_parallel_size", "pipeline_parallel_size")
 
 #: A log line for every request would cost more than routing it; metrics count them.
 QUIET = {"enable_access_log": False}
@@ -69,7 +73,8 @@ def actor_options(model: ModelSettings) -> dict[str, Any]:
     resources = model.resources
     gpus = resources.num_gpus
     if gpus is None:
-        gpus = 0.0 if on_cpu() else 1.0
+        sizes = [model.engine_args.get(size, 1) for size in PARALLEL_SIZES]
+        gpus = 0.0 if on_cpu() else float(math.prod(s for s in sizes if isinstance(s, int)))
     cpus = 1.0 if resources.num_cpus is None else resources.num_cpus
     options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus}
     if resources.accelerator:

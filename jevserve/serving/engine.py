@@ -28,10 +28,9 @@ class Engine:
     async def __init__(self, settings: dict[str, Any], name: str) -> None:
         self._settings = ServiceSettings.model_validate(settings)
         model = next(m for m in self._settings.models if m.name == name)
-        environment.apply(model.kv_cache_gib, model.resources.num_cpus or 1)
-        # After the environment is complete: this is where vLLM may be imported.
-        from jevserve.engine.replica import EngineReplica
-
+        # First what can be wrong: loading a model takes minutes.
+        secret = ClusterSecret.from_environment()
+        # Before the environment: an engine takes the hub's client offline.
         prepared = await asyncio.to_thread(
             prepare,
             model.source,
@@ -40,13 +39,17 @@ class Engine:
             progress=LogProgress(),
         )
         prepared = limited(prepared, model)
+        environment.apply(model.kv_cache_gib, model.resources.num_cpus or 1)
+        # After the environment is complete: this is where vLLM may be imported.
+        from jevserve.engine.replica import EngineReplica
+
         self._name = serve.get_replica_context().replica_id.unique_id
         profile = find(prepared.protocol).engine_profile(prepared)
         self._replica = EngineReplica(model, prepared, profile, self._name)
         await self._replica.start()
         self._server = TransportServer(
             self._replica,
-            ClusterSecret.from_environment(),
+            secret,
             self._settings.transport.host,
             tls=tls_files(self._settings),
         )

@@ -64,6 +64,8 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
     try:
         say("starting Ray")
         ray.init(
+            # Never a cluster that happens to run here: this service has its own settings of Ray.
+            address="local",
             num_cpus=max(os.cpu_count() or 1, wanted_cpus(settings)),
             include_dashboard=False,
             logging_level=logging.ERROR,
@@ -134,14 +136,20 @@ def wait_until_answering(settings: ServiceSettings) -> None:
     said = "no answer"
     while time.monotonic() < until:
         try:
-            response = httpx.get(url, timeout=2.0)
+            # This machine is asked, whatever proxy the environment names.
+            response = httpx.get(url, timeout=2.0, trust_env=False)
             said = response.text[:500]
-            if response.status_code == 200 and "0 of" not in said:
+            if response.status_code == 200 and all_ready(response.json()["details"]):
                 return
         except httpx.HTTPError as error:
             said = str(error)
         time.sleep(0.1)
     raise SettingsError(f"the service started but {url} is not ready: {said}")
+
+
+def all_ready(details: dict[str, str]) -> bool:
+    """Whether every model of a readiness page has a replica that answers."""
+    return not any(detail.startswith("0 of ") for detail in details.values())
 
 
 def reachable(host: str) -> str:

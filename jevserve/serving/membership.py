@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ray.serve.request_router import FIFOMixin, PendingRequest, RequestRouter, RunningReplica
+from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
 
 from jevserve.transport.pool import Address
 
@@ -45,8 +45,11 @@ class Membership:
 MEMBERSHIP = Membership()
 
 
-class MembershipRouter(FIFOMixin, RequestRouter):
-    """Publishes membership; sends a handle call to the replica it names, or to any."""
+class MembershipRouter(RequestRouter):
+    """Publishes membership; sends a handle call to the replica it names, or to any.
+
+    Not first in, first out: that would give a call the replica that another one named.
+    """
 
     def update_replicas(self, replicas: list[RunningReplica]) -> None:
         # Serve pickles this class by value, so its globals are copies: only an import made here
@@ -68,7 +71,16 @@ class MembershipRouter(FIFOMixin, RequestRouter):
         candidate_replicas: list[RunningReplica],
         pending_request: PendingRequest | None = None,
     ) -> list[list[RunningReplica]]:
-        target: Any = pending_request.kwargs.get(TARGET) if pending_request else None
+        if pending_request is None:
+            return [candidate_replicas]
+        # Unless told to wait between tries, Serve asks again at once, for ever, on the event loop.
+        pending_request.routing_context.should_backoff = True
+        target: Any = pending_request.kwargs.get(TARGET)
         if not target:
             return [candidate_replicas]
-        return [[r for r in candidate_replicas if r.replica_id.unique_id == target]]
+        named = [r for r in candidate_replicas if r.replica_id.unique_id == target]
+        if not named:
+            # Serve would wait until it comes back, and a replica that is gone never does. A call
+            # that is cancelled is not sent anywhere; Serve just wants an answer that is not empty.
+            pending_request.future.cancel()
+        return [named or candidate_replicas]

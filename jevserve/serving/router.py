@@ -66,10 +66,17 @@ class Router:
             if not over_handle:
                 return ConnectionLink(address.host, address.port, self._secret, tls)
             target = {TARGET: address.host}
-            return HandleLink(
-                lambda payload: engine.decide.remote(payload, **target),
-                lambda: engine.report.remote(**target),
-            )
+
+            async def decide(payload: bytes) -> bytes:
+                call = engine.decide.remote(payload, **target)
+                try:
+                    return await call
+                except asyncio.CancelledError:
+                    # Serve lets a call run on that nobody awaits any more.
+                    call.cancel()
+                    raise
+
+            return HandleLink(decide, lambda: engine.report.remote(**target))
 
         pool = LinkPool(connect)
         loop = asyncio.get_running_loop()

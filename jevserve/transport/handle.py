@@ -12,9 +12,11 @@ import time
 from collections.abc import Awaitable, Callable
 
 from jevserve.decisions.plan import DecisionResult, PlannedDecision
-from jevserve.errors import EngineFailed, TransportError
+from jevserve.errors import EngineFailed, Overloaded, TransportError
 from jevserve.transport.base import KeptLink, ReplicaReport
-from jevserve.transport.messages import Answer, Decide, Failed, Report, decode, encode
+from jevserve.transport.connection import LATE_RETRY_MS
+from jevserve.transport.limits import DEFAULT_TIMING, Timing
+from jevserve.transport.messages import Answer, Decide, Failed, Message, Report, decode, encode
 
 #: Seconds between report calls: each is a handle call, so ten times rarer than pushed reports.
 POLL_S = 1.0
@@ -26,9 +28,12 @@ LOST_AFTER = 3
 class HandleLink(KeptLink):
     """A link to one replica through calls that return bytes.
 
+    Every call is bounded in time: one to a replica that Serve has forgotten would never return.
+
     Args:
         decide: sends an encoded Decide, returns an encoded Answer or Failed.
         fetch_report: returns an encoded Report.
+        timing: ``handshake`` bounds a report call, ``grace`` a decision after its deadline.
     """
 
     def __init__(
@@ -36,17 +41,18 @@ class HandleLink(KeptLink):
         decide: Callable[[bytes], Awaitable[bytes]],
         fetch_report: Callable[[], Awaitable[bytes]],
         *,
+        timing: Timing = DEFAULT_TIMING,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._decide, self._fetch_report = decide, fetch_report
-        self._clock, self._sleep = clock, sleep
+        self._timing, self._clock, self._sleep = timing, clock, sleep
         self._numbers = itertools.count(1)
         self._report: tuple[ReplicaReport, float] | None = None
-        self._in_flight = 0
+        self._calls: set[asyncio.Future[bytes]] = set()
         self._idle, self._lost = asyncio.Event(), asyncio.Event()
         self._idle.set()
-        self._why = ""
+        self._why = "not open"
         self._poller: asyncio.Task[None] | None = None
 
     async def open(self) -> None:
@@ -54,26 +60,51 @@ class HandleLink(KeptLink):
         self._poller = asyncio.get_running_loop().create_task(self._keep_polling())
 
     async def send(self, decision: PlannedDecision) -> DecisionResult:
+        """See ``EngineLink.send``. Ends at most ``timing.grace`` after the decision's deadline.
+
+        Raises:
+            Overloaded: the deadline passed.
+        """
         if not self.alive:
             raise TransportError(f"the replica is not reachable: {self._why}")
-        self._in_flight += 1
-        self._idle.clear()
+        payload = encode(Decide(next(self._numbers), decision))
+        seconds = max(0.0, decision.deadline_ms / 1e3) + self._timing.grace
         try:
-            message = decode(await self._decide(encode(Decide(next(self._numbers), decision))))
-        except (TransportError, asyncio.CancelledError):
-            raise
-        except Exception as error:
-            # Ray raises many types for a replica that is gone; all mean "try another".
-            raise TransportError(f"the handle call failed: {type(error).__name__}") from error
-        finally:
-            self._in_flight -= 1
-            if not self._in_flight:
-                self._idle.set()
+            async with asyncio.timeout(seconds):
+                message = await self._ask(payload)
+        except TimeoutError:
+            raise Overloaded(
+                "the deadline passed before the engine answered",
+                retry_after_ms=LATE_RETRY_MS,
+                reason="deadline",
+            ) from None
         if isinstance(message, Failed):
             raise message.error()
         if not isinstance(message, Answer) or message.result.id != decision.id:
             raise EngineFailed("the replica answered another decision")
         return message.result
+
+    async def _ask(self, payload: bytes) -> Message:
+        """One call. Whatever breaks it is a TransportError, unless the caller gives up itself."""
+        call = asyncio.ensure_future(self._decide(payload))
+        self._calls.add(call)
+        self._idle.clear()
+        try:
+            return decode(await call)
+        except asyncio.CancelledError:
+            if given_up():
+                raise
+            why = self._why if self._lost.is_set() else "it was cancelled"
+            raise TransportError(f"the handle call failed: {why}") from None
+        except TransportError:
+            raise
+        except Exception as error:
+            # Ray raises many types for a replica that is gone; all mean "try another".
+            raise TransportError(f"the handle call failed: {type(error).__name__}") from error
+        finally:
+            self._calls.discard(call)
+            if not self._calls:
+                self._idle.set()
 
     def report(self) -> tuple[ReplicaReport, float] | None:
         if self._report is None:
@@ -86,9 +117,12 @@ class HandleLink(KeptLink):
         await self._idle.wait()
 
     async def close(self) -> None:
+        tasks: list[asyncio.Future[bytes] | asyncio.Task[None]] = [*self._calls]
         if self._poller is not None:
             self._poller.cancel()
+            tasks.append(self._poller)
         self._lose("closed")
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     @property
     def alive(self) -> bool:
@@ -102,14 +136,23 @@ class HandleLink(KeptLink):
         await self._idle.wait()
 
     def _lose(self, why: str) -> None:
-        self._why = self._why or why
+        if self._lost.is_set():
+            return
+        self._why = why
         self._lost.set()
+        for call in self._calls:
+            call.cancel()
 
     async def _poll(self) -> None:
         try:
-            message = decode(await self._fetch_report())
-        except (TransportError, asyncio.CancelledError):
+            async with asyncio.timeout(self._timing.handshake):
+                message = decode(await self._fetch_report())
+        except TransportError:
             raise
+        except asyncio.CancelledError:
+            if given_up():
+                raise
+            raise TransportError("no report: the call was cancelled") from None
         except Exception as error:
             raise TransportError(f"no report: {type(error).__name__}") from error
         if not isinstance(message, Report):
@@ -126,3 +169,9 @@ class HandleLink(KeptLink):
             except TransportError:
                 failures += 1
         self._lose("no report")
+
+
+def given_up() -> bool:
+    """Whether this very task is being cancelled, not just the call that it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

@@ -279,18 +279,26 @@ def test_a_template_that_cannot_hold_both_texts_is_refused_with_the_reason(
         prepare_with(tmp_path / "m", template)
 
 
+CHANGED = [
+    {"final_logit_softcapping": 30.0},
+    {"logits_scaling": 8.0},
+    {"logit_scale": 0.0625},
+    {"lm_head_multiplier": 0.5},
+    {"dim_model_base": 16},
+]
+
+
 @pytest.mark.parametrize("nested", [False, True])
-def test_soft_capped_logits_are_read_through_generation_with_fewer_labels(
-    tmp_path: Path, nested: bool
+@pytest.mark.parametrize("entry", CHANGED, ids=lambda e: next(iter(e)))
+def test_scaled_or_capped_logits_are_read_through_generation_with_fewer_labels(
+    tmp_path: Path, nested: bool, entry: dict[str, float]
 ) -> None:
     copy = copy_of_tiny_chat(tmp_path / "m")
     config = json.loads((copy / "config.json").read_text())
-    text = config | {"final_logit_softcapping": 30.0}
+    text = config | entry
     (copy / "config.json").write_text(json.dumps({"text_config": text} if nested else text))
 
-    found = Prepared(
-        copy, "chat-label", "r", ADAPTER.prepare(copy, copy, FileTokenizer(copy))
-    )
+    found = Prepared(copy, "chat-label", "r", ADAPTER.prepare(copy, copy, FileTokenizer(copy)))
 
     profile = ADAPTER.engine_profile(found)
     assert (profile.runner, profile.convert, profile.task) == ("generate", None, None)
@@ -301,6 +309,26 @@ def test_soft_capped_logits_are_read_through_generation_with_fewer_labels(
             DecisionRequest("s", (("q", Choice(tuple((str(i), None) for i in range(129)))),)),
             ADAPTER.limits(found),
         )
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"final_logit_softcapping": None},
+        {"logits_scaling": 1.0, "logit_scale": 1},
+        {"dim_model_base": 64, "hidden_size": 64},
+    ],
+)
+def test_logits_that_nothing_changes_are_read_as_labels(
+    tmp_path: Path, entry: dict[str, float | None]
+) -> None:
+    copy = copy_of_tiny_chat(tmp_path / "m")
+    config = json.loads((copy / "config.json").read_text())
+    (copy / "config.json").write_text(json.dumps(config | entry))
+
+    settings = ADAPTER.prepare(copy, copy, FileTokenizer(copy))
+
+    assert settings["runner"] == "pooling"
 
 
 def test_a_long_list_of_options_over_the_table_is_refused_by_name() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ray.serve.schema import ServeDeploySchema
 
 from jevserve.serving import application
 from jevserve.serving.application import (
@@ -88,6 +89,26 @@ def test_an_engine_takes_a_gpu_where_there_is_one(
 
 
 @pytest.mark.parametrize(
+    ("arguments", "asked", "gpus"),
+    [
+        ({"tensor_parallel_size": 4}, None, 4.0),
+        ({"tensor_parallel_size": 2, "pipeline_parallel_size": 2}, None, 4.0),
+        ({"tensor_parallel_size": 4}, 8.0, 8.0),
+        ({"tensor_parallel_size": "vllm says what is wrong with it"}, None, 1.0),
+    ],
+)
+def test_an_engine_that_spreads_over_gpus_takes_as_many_unless_told_otherwise(
+    monkeypatch: pytest.MonkeyPatch, arguments: dict[str, Any], asked: float | None, gpus: float
+) -> None:
+    monkeypatch.setattr(application, "on_cpu", lambda: False)
+    model = ModelSettings.model_validate(
+        {"name": "m", "engine_args": arguments, "resources": {"num_gpus": asked}}
+    )
+
+    assert actor_options(model)["num_gpus"] == gpus
+
+
+@pytest.mark.parametrize(
     ("model", "name"),
     [("jev-embed", "Engine-jev-embed"), ("org/m@v1:2", "Engine-org_m_v1_2"), ("m.1", "Engine-m.1")],
 )
@@ -105,6 +126,16 @@ def test_a_cluster_gets_the_very_application_that_is_built_here() -> None:
     _, (settings, _) = bound(builder(app["args"]))
     assert ServiceSettings.model_validate(settings) == SETTINGS
     assert app["route_prefix"] == "/"
+
+
+def test_ray_serve_accepts_what_a_cluster_gets() -> None:
+    config = yaml.safe_load(yaml.safe_dump(cluster_config(SETTINGS)))["serve"]
+
+    deployed = ServeDeploySchema.model_validate(config)
+
+    (app,) = deployed.applications
+    assert ServiceSettings.model_validate(app.args) == SETTINGS
+    assert app.import_path == config["applications"][0]["import_path"]
 
 
 def test_a_cluster_is_told_which_secrets_it_needs_and_none_of_them(
