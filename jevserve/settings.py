@@ -52,12 +52,15 @@ class ResourceSettings(Section):
     """What one engine replica asks Ray for.
 
     Attributes:
+        device: ``cpu`` or ``gpu``; ``auto`` is whatever vLLM is installed for where the service is
+            started, so name it when a cluster's head differs from its workers.
         num_cpus: CPUs; None is one, or on a local CPU service an equal share of the cores.
         num_gpus: GPUs; where vLLM's CUDA build is installed, None is one, or as many as the
             parallel sizes in ``engine_args`` need; elsewhere none.
         accelerator: Ray's accelerator type a node must have, such as ``A800`` or ``H200``.
     """
 
+    device: Literal["auto", "cpu", "gpu"] = "auto"
     num_cpus: float | None = Field(None, ge=0)
     num_gpus: float | None = Field(None, ge=0)
     accelerator: str | None = None
@@ -86,7 +89,7 @@ class ModelSettings(Section):
     max_model_len: int = Field(32_768, ge=16)
     deadline_ms: int = Field(8_000, ge=1, le=600_000)
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    kv_cache_gib: float = Field(1.0, gt=0)
+    kv_cache_gib: int = Field(1, ge=1)
     description: str = ""
     engine_args: dict[str, Any] = Field(default_factory=dict)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from jevserve.decisions.plan import Plan
-from jevserve.decisions.request import Choice, DecisionRequest, Noul, Score
+from jevserve.decisions.request import Choice, DecisionRequest, Score
 from jevserve.errors import InvalidRequest, Issue, MaxTokensExceeded, UsageError
 
 
@@ -221,8 +221,3 @@ def check_budget(plan: Plan, request: DecisionRequest, limits: Limits) -> None:
             f"state and all questions take {plan.input_tokens} tokens; a request may have at most "
             f"{limits.request_tokens}. Send fewer questions at a time."
         )
-
-
-def kind_of(question: Noul | Choice | Score) -> str:
-    """``noul``, ``choice`` or ``score``: the word used on the wire and in calibration tables."""
-    return type(question).__name__.lower()

@@ -31,7 +31,7 @@ def on_cpu() -> bool:
     return True
 
 
-def environment(kv_cache_gib: float, num_cpus: float) -> dict[str, str]:
+def environment(kv_cache_gib: int, num_cpus: float) -> dict[str, str]:
     """Variables an engine process gets unless they are set already."""
     if not on_cpu():
         return COMMON
@@ -40,13 +40,13 @@ def environment(kv_cache_gib: float, num_cpus: float) -> dict[str, str]:
         COMMON
         | CPU
         | {
-            "VLLM_CPU_KVCACHE_SPACE": str(max(1, round(kv_cache_gib))),
+            "VLLM_CPU_KVCACHE_SPACE": str(kv_cache_gib),
             "OMP_NUM_THREADS": str(threads),
         }
     )
 
 
-def apply(kv_cache_gib: float, num_cpus: float) -> None:
+def apply(kv_cache_gib: int, num_cpus: float) -> None:
     """Set what is not set; must run before the first import of vllm."""
     for name, value in environment(kv_cache_gib, num_cpus).items():
         os.environ.setdefault(name, value)

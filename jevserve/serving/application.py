@@ -74,7 +74,8 @@ def actor_options(model: ModelSettings) -> dict[str, Any]:
     gpus = resources.num_gpus
     if gpus is None:
         sizes = [model.engine_args.get(size, 1) for size in PARALLEL_SIZES]
-        gpus = 0.0 if on_cpu() else float(math.prod(s for s in sizes if isinstance(s, int)))
+        on_gpu = resources.device == "gpu" or (resources.device == "auto" and not on_cpu())
+        gpus = float(math.prod(s for s in sizes if isinstance(s, int))) if on_gpu else 0.0
     cpus = 1.0 if resources.num_cpus is None else resources.num_cpus
     options: dict[str, Any] = {"num_cpus": cpus, "num_gpus": gpus}
     if resources.accelerator:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import time
-import zlib
 from collections.abc import Callable
 
 from jevserve.admission.deadline import UNKNOWN_RETRY_MS, admit
@@ -71,7 +70,7 @@ class Fleet:
         """
         tried: set[str] = set()
         refused: Overloaded | None = None
-        seed = zlib.crc32(self._rng.randbytes(8))
+        seed = self._rng.getrandbits(32)
         while True:
             now = self._clock()
             views = self._candidates(revision, tried)

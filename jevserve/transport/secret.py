@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import secrets
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -48,11 +47,6 @@ class ClusterSecret:
                 f"{MAX_SECRET_BYTES} random ones, for instance from 'openssl rand -hex 32'"
             )
         self._key = key
-
-    @classmethod
-    def generate(cls) -> ClusterSecret:
-        """A fresh random secret, for a service whose processes all start from this one."""
-        return cls(secrets.token_hex(32).encode())
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> ClusterSecret:

@@ -6,6 +6,7 @@ import concurrent.futures
 from pathlib import Path
 
 import pytest
+
 from tests.serving.service import running
 
 pytestmark = pytest.mark.ray

@@ -17,6 +17,7 @@ from typing import Any
 import httpx
 import pytest
 import typesafe_sdk as sdk
+from backports import zstd
 
 from jevserve.serving.environment import free_ports
 from tests.engine.schedulers import RECORD_FILE
@@ -73,6 +74,27 @@ def service(tmp_path_factory: pytest.TempPathFactory, records: Path) -> Iterator
 
 def added(records: Path) -> list[dict[str, Any]]:
     return [e for e in map(json.loads, records.read_text().splitlines()) if e["event"] == "added"]
+
+
+def aborted(records: Path) -> int:
+    """Rows that schedulers were told to drop."""
+    events = map(json.loads, records.read_text().splitlines())
+    return sum(len(e["ids"]) for e in events if e["event"] == "finished")
+
+
+def backlog_rows() -> list[float]:
+    """What every engine process says it still owes."""
+    rows = []
+    # Engines take the first free ports from the configured one on.
+    for port in range(METRICS_PORT, METRICS_PORT + 10):
+        try:
+            page = httpx.get(f"http://127.0.0.1:{port}/metrics", timeout=5).text
+        except httpx.HTTPError:
+            continue
+        lines = [x for x in page.splitlines() if x.startswith("jevserve_engine_backlog_rows{")]
+        rows += [float(line.split()[-1]) for line in lines]
+    assert len(rows) == 3
+    return rows
 
 
 def test_all_three_kinds_about_real_text(service: Service) -> None:
@@ -157,7 +179,7 @@ def test_a_client_that_leaves_empties_the_engines_queue(service: Service, record
     questions = {f"q{i}": {"type": "noul", "instructions": f"Is it {i}?"} for i in range(200)}
     body = json.dumps({"state": LONG * 3, "model": "tiny", "questions": questions}).encode()
     host, port = service.url.removeprefix("http://").split(":")
-    before = len(added(records))
+    before, aborted_before = len(added(records)), aborted(records)
     with socket.create_connection((host, int(port))) as client:
         client.sendall(
             b"POST /v1/systemone HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\n"
@@ -167,10 +189,13 @@ def test_a_client_that_leaves_empties_the_engines_queue(service: Service, record
         while len(added(records)) == before:
             assert time.monotonic() < until
             time.sleep(0.002)
-    # The client is gone. Its rows are taken out: the scheduler is told, and the next is quick.
+    # The client is gone. Its rows are taken out: the scheduler is told, and no backlog stays.
     until = time.monotonic() + 30
-    while not any("finished" in line for line in records.read_text().splitlines()):
+    while not aborted(records) > aborted_before:
         assert time.monotonic() < until, "the engine was never told"
+        time.sleep(0.01)
+    while any(backlog_rows()):
+        assert time.monotonic() < until, f"rows are left: {backlog_rows()}"
         time.sleep(0.01)
     asked = {"state": "Short.", "model": "tiny", "questions": {"team": ALL_KINDS["team"]}}
     assert service.ask(asked).status_code == 200
@@ -194,6 +219,12 @@ def test_the_official_client_completes_all_kinds(service: Service) -> None:
         "mood": sdk.Score(criteria=["delighted", "calm", "annoyed"]),
     }
 
+    # Compression is on, or the large bodies below would prove nothing.
+    body = zstd.compress(json.dumps({"state": TICKET, "questions": ALL_KINDS}).encode())
+    headers = {"content-type": "application/json", "content-encoding": "zstd"}
+    explicit = httpx.post(f"{service.url}/v1/systemone", content=body, headers=headers)
+    assert explicit.json()["answers"]["team"]["choice"] == "billing"
+
     def check(answer: Any) -> None:
         assert answer.answers["team"].choice == "billing"
         assert 0 <= answer.answers["money"].noul <= 1
@@ -209,6 +240,7 @@ def test_the_official_client_completes_all_kinds(service: Service) -> None:
             calls = [client.system_one(state=TICKET, questions=questions) for _ in range(4)]
             for answer in await asyncio.gather(*calls):
                 check(answer)
+            check(await client.system_one(state=[TICKET] + ["else"] * 400, questions=questions))
 
     asyncio.run(concurrently())
 
@@ -229,10 +261,16 @@ def test_killing_a_replica_leaves_the_service_answering(service: Service) -> Non
     assert len(victims) == 2
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
         jobs = [pool.submit(service.ask, asked | {"state": f"{i} {LONG}"}) for i in range(20)]
+        concurrent.futures.wait(jobs, return_when=concurrent.futures.FIRST_COMPLETED)
         victims[0].send_signal(signal.SIGKILL)
+        victims[0].wait(timeout=10)
         jobs += [pool.submit(service.ask, asked | {"state": f"{i} {LONG}"}) for i in range(20, 60)]
-        statuses = [job.result().status_code for job in jobs]
-    assert statuses == [200] * 60
+        answers = [job.result() for job in jobs]
+    assert [a.status_code for a in answers] == [200] * 60
+    # Both had been at work, and the survivor took over.
+    early = {a.json()["x_jevserve"]["replica"] for a in answers[:20]}
+    late = {a.json()["x_jevserve"]["replica"] for a in answers[40:]}
+    assert late <= early and len(late) == 1
 
 
 def test_sigterm_answers_everything_accepted(service: Service) -> None:
@@ -251,6 +289,8 @@ def test_sigterm_answers_everything_accepted(service: Service) -> None:
             # The page itself is one of them.
             if float(in_flight.removeprefix(metric)) >= 12:
                 break
+        else:
+            pytest.fail("the service was never busy enough for the test to mean anything")
         service.process.send_signal(signal.SIGTERM)
         answers = [job.result() for job in jobs]
     assert [a.status_code for a in answers] == [200] * 16
