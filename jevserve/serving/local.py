@@ -59,6 +59,9 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
 
     from jevserve.serving.application import APPLICATION, build
 
+    # Its progress is told in our own words.
+    logging.getLogger("ray.serve").setLevel(logging.WARNING)
+
     for name in WORKERS_ONLY:
         os.environ.setdefault(name, environment[name])
     try:
