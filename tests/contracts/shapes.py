@@ -91,15 +91,16 @@ SHAPES: dict[str, Callable[[], dict[str, Any]]] = {
         | of(plan.PlannedDecision, plan.Lane, plan.DecisionResult, plan.RowResult)
     ),
     "group_record": lambda: (
-        of(plan.GroupRecord)
-        | {"wire": plan.GroupRecord("decision", 3, 2, (5, 9), 8_000).to_wire()}
+        of(plan.GroupRecord) | {"wire": plan.GroupRecord("decision", 3, 2, (5, 9), 8_000).to_wire()}
     ),
-    "replica_report": lambda: of(transport.ReplicaReport, transport.ReplicaState)
-    | {
-        "REPORT_EVERY_S": transport.REPORT_EVERY_S,
-        "STALE_AFTER_S": transport.STALE_AFTER_S,
-        "DEAD_AFTER_S": transport.DEAD_AFTER_S,
-    },
+    "replica_report": lambda: (
+        of(transport.ReplicaReport, transport.ReplicaState)
+        | {
+            "REPORT_EVERY_S": transport.REPORT_EVERY_S,
+            "STALE_AFTER_S": transport.STALE_AFTER_S,
+            "DEAD_AFTER_S": transport.DEAD_AFTER_S,
+        }
+    ),
     "transport": lambda: {
         "PROTOCOL_VERSION": messages.PROTOCOL_VERSION,
         "EngineLink": interface(transport.EngineLink),

@@ -144,9 +144,7 @@ def test_joint_reads_the_questions_own_values(shape, before, after, data: st.Dat
     n, order, scale, bias = shape
     size = before + n + after
     values = data.draw(st.lists(LOGIT, min_size=size, max_size=size))
-    combine = Combine(
-        0, CombineRule.JOINT, (0,), tuple(order), scale, tuple(bias), offset=before
-    )
+    combine = Combine(0, CombineRule.JOINT, (0,), tuple(order), scale, tuple(bias), offset=before)
 
     p = probabilities(combine, plan_of(1), results_of(values), n)
 
@@ -156,9 +154,7 @@ def test_joint_reads_the_questions_own_values(shape, before, after, data: st.Dat
 
 
 #: Vectors of three numbers that are not all small, so that they have a direction.
-VECTOR = st.lists(st.floats(-4, 4), min_size=3, max_size=3).filter(
-    lambda v: math.hypot(*v) > 0.1
-)
+VECTOR = st.lists(st.floats(-4, 4), min_size=3, max_size=3).filter(lambda v: math.hypot(*v) > 0.1)
 
 
 @given(shaped(), st.lists(st.tuples(VECTOR, st.integers(1, 50)), min_size=1, max_size=3), st.data())

@@ -44,9 +44,7 @@ class FakeEngineLink(KeptLink):
         self.cancelled = 0
         self.age_s = 0.0
         self.arrived = asyncio.Event()
-        self._report = ReplicaReport(
-            replica, "m", REVISION, ReplicaState.READY, reuse_quantum=16
-        )
+        self._report = ReplicaReport(replica, "m", REVISION, ReplicaState.READY, reuse_quantum=16)
         self.says(**report)
         self._lost = asyncio.Event()
 
