@@ -18,6 +18,7 @@ import os
 import re
 import shutil
 import tempfile
+from dataclasses import dataclass
 from functools import cache as cache_once
 from importlib.resources import files
 from pathlib import Path
@@ -118,6 +119,37 @@ def load(path: str | Path, *, verify: bool = False) -> Prepared:
                     f"{found} does not have the SHA-256 of its manifest; prepare it again"
                 )
     return Prepared(folder, manifest.protocol, manifest.revision, manifest.settings)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A prepared checkpoint: what it came from, and its size in bytes."""
+
+    path: Path
+    source: str
+    protocol: str
+    revision: str
+    size: int
+
+
+def prepared_checkpoints(cache: str | Path | None = None) -> list[Listed]:
+    """What the cache holds, by folder name; a damaged folder is left out.
+
+    Raises:
+        CheckpointError: the cache cannot be read.
+    """
+    root = cache_root(cache) / "prepared"
+    found = []
+    with storage_errors(root):
+        folders = sorted(root.iterdir()) if root.is_dir() else []
+    for folder in folders:
+        try:
+            m = read_manifest(folder)
+        except CheckpointError:
+            continue
+        size = sum(file.size for file in m.files)
+        found.append(Listed(folder, m.repository, m.protocol, m.revision, size))
+    return found
 
 
 def source_lock(source: Source) -> str:

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 import sys
+from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from jevserve import __version__
-from jevserve.cli import ask, models, serve
+from jevserve.cli import decide, models, serve
 from jevserve.cli.console import errors
 from jevserve.errors import JevserveError
 
 app = typer.Typer(
     name="jevserve",
-    help="Typed decisions with calibrated probabilities, served at POST /v1/systemone.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
 )
 app.command("serve")(serve.serve)
-app.command("ask")(ask.ask)
+app.command("decide", epilog=decide.EXAMPLE)(decide.decide)
 app.add_typer(models.app, name="models")
 
 
-@app.command()
-def version() -> None:
-    """Print the version."""
-    typer.echo(__version__)
+def print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=print_version, is_eager=True, help="Print the version."),
+    ] = False,
+) -> None:
+    """Typed questions about a text, answered with a probability for every candidate."""
 
 
 def main() -> None:

@@ -24,25 +24,33 @@ EXAMPLE = {
 }
 
 
+What = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[MODEL|CONFIG]",
+        help="An embedded model, a folder, a hub id, or a YAML file of settings.",
+    ),
+]
+Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on (default 8795).")]
+Name = Annotated[str | None, typer.Option(help="Name to serve the model under.")]
+Replicas = Annotated[int | None, typer.Option(help="Engine replicas of the model.")]
+Protocol = Annotated[str | None, typer.Option(help="Adapter to use where detection cannot decide.")]
+Keys = Annotated[
+    Path | None, typer.Option(help="YAML file of API keys; without it anybody may ask.")
+]
+Cache = Annotated[Path | None, typer.Option(help="Folder of prepared checkpoints.")]
+
+
 def serve(
-    what: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="[MODEL|CONFIG]",
-            help="An embedded model, a folder, a hub id, or a YAML file of settings.",
-        ),
-    ] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on (default 8795).")] = None,
-    name: Annotated[str | None, typer.Option(help="Name to serve the model under.")] = None,
-    replicas: Annotated[int | None, typer.Option(help="Engine replicas of the model.")] = None,
-    protocol: Annotated[
-        str | None, typer.Option(help="Adapter to use where detection cannot decide.")
-    ] = None,
-    keys: Annotated[
-        Path | None, typer.Option(help="YAML file of API keys; without it anybody may ask.")
-    ] = None,
-    cache: Annotated[Path | None, typer.Option(help="Folder of prepared checkpoints.")] = None,
+    what: What = None,
+    host: Host = None,
+    port: Port = None,
+    name: Name = None,
+    replicas: Replicas = None,
+    protocol: Protocol = None,
+    keys: Keys = None,
+    cache: Cache = None,
     print_config: Annotated[
         bool, typer.Option("--print-config", help="Print what a cluster would get, start nothing.")
     ] = False,
@@ -51,6 +59,41 @@ def serve(
 
     Every setting can come from a file, from the environment (JEVSERVE_HTTP__PORT=9000) or from a
     flag; the later one wins. Without arguments the embedded default model is served.
+    """
+    settings = service_settings(
+        what,
+        host=host,
+        port=port,
+        name=name,
+        replicas=replicas,
+        protocol=protocol,
+        keys=keys,
+        cache=cache,
+    )
+    if print_config:
+        from jevserve.serving.application import cluster_config
+
+        typer.echo(yaml.safe_dump(cluster_config(settings), sort_keys=False), nl=False)
+        return
+    run(settings)
+
+
+def service_settings(
+    what: str | None,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    name: str | None = None,
+    replicas: int | None = None,
+    protocol: str | None = None,
+    keys: Path | None = None,
+    cache: Path | None = None,
+) -> ServiceSettings:
+    """The settings that the arguments and flags of a start stand for.
+
+    Raises:
+        SettingsError: what ``settings.load`` refuses.
+        typer.BadParameter: flags of one model beside a file.
     """
     is_file = what is not None and what.endswith((".yaml", ".yml"))
     http = {"host": host, "port": port, "keys_file": keys and str(keys)}
@@ -66,13 +109,7 @@ def serve(
         what = EMBEDDED_MODEL if what is None else what
         model = {"name": what.rstrip("/").split("/")[-1].split("@")[0], "checkpoint": what}
         flags["models"] = [model | given]
-    settings = load(Path(what) if what and is_file else None, flags)
-    if print_config:
-        from jevserve.serving.application import cluster_config
-
-        typer.echo(yaml.safe_dump(cluster_config(settings), sort_keys=False), nl=False)
-        return
-    run(settings)
+    return load(Path(what) if what and is_file else None, flags)
 
 
 def run(settings: ServiceSettings) -> None:

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -17,37 +13,13 @@ from typer.testing import CliRunner
 
 from jevserve import __version__
 from jevserve.adapters.registry import adapters
-from jevserve.cli import main, serve
+from jevserve.cli import serve
 from jevserve.cli.main import app
 from jevserve.errors import SettingsError
 from jevserve.settings import ServiceSettings, load
 from tests.tiny_chat import tiny_chat
 
 Run = Any
-
-
-@pytest.fixture(autouse=True)
-def plain_surroundings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings from outside, and a home of the test's own."""
-    for name in [n for n in os.environ if n.startswith("JEVSERVE_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setenv("COLUMNS", "80")
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
-    """Runs ``jevserve`` as a shell does: (exit code, standard output, standard error)."""
-
-    def call(*arguments: str) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["jevserve", *arguments])
-        with pytest.raises(SystemExit) as exit:
-            main()
-        written = capsys.readouterr()
-        code = exit.value.code
-        return (code if isinstance(code, int) else int(code is not None)), *written
-
-    return call
 
 
 def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -64,12 +36,12 @@ COMMANDS = dict(commands(typer.main.get_command(app)))
 def test_the_commands_are_those_that_are_documented() -> None:
     assert {" ".join(c) for c in COMMANDS} == {
         "serve",
-        "ask",
+        "decide",
         "models",
         "models prepare",
         "models inspect",
+        "models families",
         "models list",
-        "version",
     }
 
 
@@ -93,7 +65,7 @@ def test_without_a_command_help_is_shown() -> None:
 
 
 def test_the_version_is_printed(run: Run) -> None:
-    assert run("version") == (0, f"{__version__}\n", "")
+    assert run("--version") == (0, f"{__version__}\n", "")
 
 
 @pytest.mark.parametrize(
@@ -106,7 +78,7 @@ def test_the_version_is_printed(run: Run) -> None:
         (["serve", "--port", "70000", "--print-config"], "http.port"),
         (["serve", "--replicas", "0", "--print-config"], "models.0.replicas"),
         (["serve", "a b", "--print-config"], "models.0.name"),
-        (["ask", "hm?", "-s", "text", "--url", "http://127.0.0.1:9"], "is the service running?"),
+        (["decide", "hm?", "-s", "text", "--url", "http://127.0.0.1:9"], "is the service running"),
     ],
 )
 def test_an_error_that_a_user_can_cause_is_one_line_and_exit_code_two(
@@ -247,20 +219,27 @@ def test_inspecting_a_checkpoint_names_its_family_and_the_reason(run: Run) -> No
     assert "Qwen3ForCausalLM with a chat template" in out
 
 
-@pytest.mark.parametrize(
-    ("what", "reason"),
-    [("no/such/folder", "is not a folder"), (".", "no adapter recognises this checkpoint")],
-)
 def test_inspecting_something_else_says_why_it_is_refused_and_fails(
-    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, reason: str
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
 
-    code, out, _ = run("models", "inspect", what)
+    code, out, _ = run("models", "inspect", ".")
 
     assert code == 1
-    assert f"{what}: cannot be served" in out
-    assert reason in out
+    assert ".: cannot be served" in out
+    assert "no adapter recognises this checkpoint" in out
+
+
+@pytest.mark.parametrize(
+    ("what", "said"),
+    [("no/such/folder", "no existing folder"), ("jev-embed", "models prepare jev-embed")],
+)
+def test_what_is_not_on_this_machine_cannot_be_inspected(run: Run, what: str, said: str) -> None:
+    code, _, err = run("models", "inspect", what)
+
+    assert code == 2
+    assert said in err
 
 
 def test_preparing_prints_protocol_revision_and_folder(run: Run, tmp_path: Path) -> None:
@@ -275,134 +254,23 @@ def test_preparing_prints_protocol_revision_and_folder(run: Run, tmp_path: Path)
     assert (folder / "jevserve.json").is_file()
 
 
-def test_every_family_is_listed(run: Run) -> None:
+def test_what_was_prepared_is_listed(run: Run) -> None:
+    assert "nothing is prepared yet" in run("models", "list")[1]
+    run("models", "prepare", str(tiny_chat()))
+
     code, out, _ = run("models", "list")
+
+    assert code == 0
+    assert "chat-label" in out
+    assert "jev-embed" in out
+
+
+def test_every_family_is_listed(run: Run) -> None:
+    code, out, _ = run("models", "families")
 
     assert code == 0
     for adapter in adapters():
         assert adapter.protocol in out
-
-
-class FakeHttpService(ThreadingHTTPServer):
-    """Answers every question with ``answer`` and keeps what it was sent."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), FakeHandler)
-        self.status, self.body = 200, b""
-        self.requests: list[tuple[str, dict[str, str], Any]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_port}"
-
-
-class FakeHandler(BaseHTTPRequestHandler):
-    server: FakeHttpService
-
-    def do_POST(self) -> None:
-        sent = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        headers = {k.lower(): v for k, v in self.headers.items()}
-        self.server.requests.append((self.path, headers, sent))
-        self.send_response(self.server.status)
-        self.send_header("content-length", str(len(self.server.body)))
-        self.end_headers()
-        self.wfile.write(self.server.body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
-ANSWER = {"type": "noul", "noul": 0.75}
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHttpService]:
-    with FakeHttpService() as server:
-        server.body = json.dumps({"model": "m", "answers": {"answer": ANSWER}}).encode()
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
-        thread.start()
-        monkeypatch.setenv("JEVSERVE_URL", server.url)
-        yield server
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize(
-    ("flags", "question"),
-    [
-        ([], {"type": "noul", "instructions": "hm?"}),
-        (
-            ["-o", "a", "-o", "b=is = b", "-o", "c="],
-            {
-                "type": "choice",
-                "instructions": "hm?",
-                "criteria": {"a": None, "b": "is = b", "c": None},
-            },
-        ),
-        (
-            ["-l", "low", "-l", "high"],
-            {"type": "score", "instructions": "hm?", "criteria": ["low", "high"]},
-        ),
-    ],
-)
-def test_asking_sends_one_question_of_the_kind_that_its_options_make(
-    run: Run, service: FakeHttpService, flags: list[str], question: dict[str, Any]
-) -> None:
-    code, out, _ = run("ask", "hm?", "--state", "text", *flags)
-
-    assert code == 0
-    assert json.loads(out) == ANSWER
-    ((path, headers, sent),) = service.requests
-    assert path == "/v1/systemone"
-    assert sent == {"state": "text", "questions": {"answer": question}}
-    assert "authorization" not in headers
-
-
-def test_asking_reads_the_state_from_standard_input(
-    service: FakeHttpService,
-) -> None:
-    shown = CliRunner().invoke(app, ["ask", "hm?", "--model", "m"], input="from a pipe\n")
-
-    assert shown.exit_code == 0
-    ((_, _, sent),) = service.requests
-    assert (sent["state"], sent["model"]) == ("from a pipe\n", "m")
-
-
-def test_the_key_is_sent_and_never_shown(
-    run: Run, service: FakeHttpService, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("JEVSERVE_API_KEY", "very-secret-key")
-    service.status, service.body = 401, b'{"detail": "this API key is not known here"}'
-
-    code, out, err = run("ask", "hm?", "-s", "text")
-
-    assert code == 2
-    assert service.requests[0][1]["authorization"] == "Bearer very-secret-key"
-    assert "401" in err
-    assert "not known here" in err
-    assert "very-secret" not in out + err
-    assert "very-secret" not in run("ask", "--help")[1]
-
-
-def test_a_choice_and_a_score_at_once_are_refused(run: Run, service: FakeHttpService) -> None:
-    code, _, err = run("ask", "hm?", "-s", "text", "-o", "a", "-l", "b")
-
-    assert code == 2
-    assert "not both" in err
-    assert service.requests == []
-
-
-@pytest.mark.parametrize("body", [b"<html>", b"{}", b'{"answers": {}}'])
-def test_something_else_at_that_address_is_one_line(
-    run: Run, service: FakeHttpService, body: bytes
-) -> None:
-    service.body = body
-
-    code, _, err = run("ask", "hm?", "-s", "text")
-
-    assert code == 2
-    assert err.startswith("error:")
-    assert err.count("\n") == 1
 
 
 def test_settings_errors_are_the_packages_own() -> None:

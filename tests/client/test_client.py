@@ -163,7 +163,7 @@ def test_every_kind_of_answer_is_typed(decide: Decide) -> None:
     assert decision["n"] == NoulAnswer(1.0)
     assert decision["s"] == ScoreAnswer(0.9, 0.8, ["lo", {"deep": "x"}], [0.1, 0.9])
     assert (decision.model, decision.request_id) == ("m", "r")
-    assert (decision.usage, decision.timings) == (usage, timings)
+    assert (decision.usage, decision.timings) == (body["usage"], body["x_jevserve"])
 
 
 def test_questions_are_made_from_ordinary_arguments() -> None:
