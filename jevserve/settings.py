@@ -37,7 +37,8 @@ class Section(BaseModel):
 class HttpSettings(Section):
     """The HTTP door.
 
-    ``127.0.0.1`` keeps a first try on the laptop; the chart sets ``0.0.0.0``.
+    ``127.0.0.1`` keeps a first try on the laptop; the chart sets ``0.0.0.0``. ``page`` is whether
+    there is a page for people at ``/``.
     """
 
     host: str = "127.0.0.1"
@@ -46,6 +47,7 @@ class HttpSettings(Section):
     strict_fields: bool = False
     max_body_bytes: int = Field(32 * 2**20, ge=1024)
     keys_file: Path | None = None
+    page: bool = True
 
 
 class ResourceSettings(Section):

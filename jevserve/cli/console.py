@@ -6,7 +6,14 @@ from types import TracebackType
 from typing import Self
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 
 output = Console()
 errors = Console(stderr=True)
@@ -49,3 +56,47 @@ class ShownProgress:
 
     def advance(self, done: int, total: int) -> None:
         self._bar.update(self._task, completed=done, total=total)
+
+
+class ShownSteps:
+    """Steps of a start or a stop with their times; plain lines where there is no terminal."""
+
+    def __init__(self) -> None:
+        self._shown = Progress(
+            SpinnerColumn(finished_text="✓"),
+            TextColumn("{task.description}"),
+            TimeElapsedColumn(),
+            console=errors,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.pause()
+
+    def pause(self) -> None:
+        """The last step has ended; the terminal is free until the next one begins."""
+        self._finish()
+        self._shown.stop()
+        for task in self._shown.task_ids:
+            self._shown.remove_task(task)
+
+    def __call__(self, what: str) -> None:
+        """The step before has ended and ``what`` begins."""
+        self._finish()
+        if errors.is_terminal:
+            self._shown.start()
+            self._shown.add_task(what, total=1)
+        else:
+            errors.print(f"jevserve: {what} …", highlight=False)
+
+    def _finish(self) -> None:
+        for task in self._shown.tasks:
+            if not task.finished:
+                self._shown.update(task.id, completed=1)

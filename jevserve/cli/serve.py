@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
+import shlex
+import shutil
+import sys
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,19 +15,13 @@ import typer
 import yaml
 
 from jevserve.checkpoints.prepare import prepare
-from jevserve.cli.console import ShownProgress, errors
+from jevserve.cli.console import ShownProgress, ShownSteps, errors
+from jevserve.client import DEFAULT_URL, choice
 from jevserve.settings import EMBEDDED_MODEL, ServiceSettings, load
 
-EXAMPLE = {
-    "state": "My card was charged twice for one order. Please fix this today!",
-    "questions": {
-        "team": {
-            "type": "choice",
-            "criteria": {"billing": "payments, refunds", "delivery": "parcels", "login": None},
-        }
-    },
-}
-
+#: The example that a service that is ready suggests.
+STATE = "My card was charged twice for one order."
+TEAMS = {"billing": "payments and refunds", "delivery": "parcels and couriers"}
 
 What = Annotated[
     str | None,
@@ -114,24 +113,41 @@ def service_settings(
 
 def run(settings: ServiceSettings) -> None:
     """Prepare, start, serve until a signal, drain, stop."""
-    from jevserve.serving.local import local_service, reachable, until_signal
+    from jevserve.serving.local import Stopped, local_service, reachable, until_signal
 
+    begun = time.monotonic()
     with ShownProgress() as progress:
         for model in settings.models:
             prepare(model.source, cache=settings.cache, protocol=model.protocol, progress=progress)
+    http = settings.http
+    url = f"http://{reachable(http.host)}:{http.port}{http.root_path}"
+    steps = ShownSteps()
+    try:
+        with steps, local_service(settings, steps):
+            steps.pause()
+            took = time.monotonic() - begun
+            errors.print(f"[bold green]ready[/] at {url} after {took:.0f} s; Ctrl-C stops it")
+            errors.print(first_steps(url, http.page), highlight=False, soft_wrap=True, markup=False)
+            until_signal()
+    except Stopped as stopped:
+        errors.print("stopped before it was ready")
+        raise typer.Exit(128 + stopped.number) from None
 
-    def say(what: str) -> None:
-        errors.print(f"[dim]jevserve:[/] {what} …", highlight=False)
 
-    with local_service(settings, say):
-        url = (
-            f"http://{reachable(settings.http.host)}:{settings.http.port}{settings.http.root_path}"
-        )
-        errors.print(
-            f"[bold green]ready[/] at {url}  (documentation: {url}/docs, stop: Ctrl-C)\n"
-            f"  curl -s {url}/v1/systemone -H 'content-type: application/json' \\\n"
-            f"    -d '{json.dumps(EXAMPLE)}'",
-            highlight=False,
-            soft_wrap=True,
-        )
-        until_signal()
+def first_steps(url: str, page: bool) -> str:
+    """What to do with a service that is ready."""
+    body = {"state": STATE, "questions": {"team": choice(TEAMS)}}
+    command = sys.argv[0]
+    if shutil.which(Path(command).name) == os.path.abspath(command):
+        command = Path(command).name
+    ask = [command, "decide", "Which team?", "--state", STATE]
+    ask += [part for name, what in TEAMS.items() for part in ("-o", f"{name}={what}")]
+    if url != DEFAULT_URL:
+        ask += ["--url", url]
+    lines = [f"  browser   {url}/"] if page else []
+    lines += [
+        f"  terminal  {shlex.join(ask)}",
+        f"  HTTP      curl -s {url}/v1/systemone -H 'content-type: application/json' "
+        f"-d {shlex.quote(json.dumps(body))}",
+    ]
+    return "\n".join(lines)

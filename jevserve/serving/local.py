@@ -6,10 +6,8 @@ import logging
 import os
 import re
 import secrets
-import shutil
 import signal
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -17,6 +15,7 @@ from pathlib import Path
 
 from jevserve.engine.environment import on_cpu
 from jevserve.errors import SettingsError
+from jevserve.serving import guard
 from jevserve.serving.environment import free_ports, local_environment
 from jevserve.settings import ServiceSettings
 from jevserve.transport.secret import SECRET_FILE_VARIABLE, SECRET_VARIABLE
@@ -42,10 +41,13 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
 
     Raises:
         SettingsError: the port is taken, or Serve could not deploy; the reason is told.
+        Stopped: a signal came first; what had been started has been stopped.
     """
     check_port(settings)
     settings = with_local_resources(settings)
     run_dir = Path(tempfile.mkdtemp(prefix="jevserve-"))
+    end_of_run = guard.start(run_dir)
+    heed_signals()
     environment = local_environment(run_dir)
     for name, value in environment.items():
         if name not in WORKERS_ONLY:
@@ -76,6 +78,8 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
             object_store_memory=100 * 2**20,
             _metrics_export_port=free_ports(1)[0],
         )
+        # Ray has set its own, which end the process where it stands.
+        heed_signals()
         say("starting Ray Serve")
         serve.start(
             proxy_location="HeadOnly",
@@ -89,14 +93,18 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
         except RuntimeError as error:
             raise SettingsError(f"the service could not start: {why()}") from error
         wait_until_answering(settings)
-        yield
+        with suppress(Stopped):
+            yield
         say("answering what is in flight")
         drain(APPLICATION)
     finally:
+        # Stopping is not interrupted: a second signal would leave half of it behind.
+        heed_signals(ignore=True)
         say("stopping")
-        stop_serve()
-        ray.shutdown()
-        shutil.rmtree(run_dir, ignore_errors=True)
+        if ray.is_initialized():
+            stop_serve()
+            ray.shutdown()
+        end_of_run.communicate()
 
 
 def drain(application: str) -> None:
@@ -160,13 +168,28 @@ def reachable(host: str) -> str:
     return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
 
 
-def until_signal() -> None:
-    """Block until SIGINT or SIGTERM."""
-    stop = threading.Event()
+class Stopped(BaseException):
+    """SIGINT or SIGTERM; no ``Exception``, so that nothing on the way takes it for an error."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def heed_signals(ignore: bool = False) -> None:
+    """Have SIGINT and SIGTERM raise ``Stopped`` in the main thread, or do nothing."""
+
+    def stop(number: int, _: object) -> None:
+        raise Stopped(number)
+
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
-    while not stop.wait(1.0):
-        pass
+        signal.signal(number, signal.SIG_IGN if ignore else stop)
+
+
+def until_signal() -> None:
+    """Block until ``Stopped`` is raised."""
+    while True:
+        time.sleep(1.0)
 
 
 def with_local_resources(settings: ServiceSettings) -> ServiceSettings:

@@ -50,6 +50,7 @@ class Router:
                 strict_fields=http.strict_fields,
                 root_path=http.root_path,
                 correlate=False,  # Serve does
+                page=http.page,
             ),
         )
 
