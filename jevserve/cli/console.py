@@ -45,7 +45,8 @@ class ShownProgress:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._bar.stop()
+        if errors.is_terminal:
+            self._bar.stop()
 
     def step(self, what: str) -> None:
         self._what = what
@@ -83,7 +84,8 @@ class ShownSteps:
     def pause(self) -> None:
         """The last step has ended; the terminal is free until the next one begins."""
         self._finish()
-        self._shown.stop()
+        if errors.is_terminal:
+            self._shown.stop()
         for task in self._shown.task_ids:
             self._shown.remove_task(task)
 

@@ -137,10 +137,7 @@ def run(settings: ServiceSettings) -> None:
 def first_steps(url: str, page: bool) -> str:
     """What to do with a service that is ready."""
     body = {"state": STATE, "questions": {"team": choice(TEAMS)}}
-    command = sys.argv[0]
-    if shutil.which(Path(command).name) == os.path.abspath(command):
-        command = Path(command).name
-    ask = [command, "decide", "Which team?", "--state", STATE]
+    ask = [*this_command(), "decide", "Which team?", "--state", STATE]
     ask += [part for name, what in TEAMS.items() for part in ("-o", f"{name}={what}")]
     if url != DEFAULT_URL:
         ask += ["--url", url]
@@ -151,3 +148,12 @@ def first_steps(url: str, page: bool) -> str:
         f"-d {shlex.quote(json.dumps(body))}",
     ]
     return "\n".join(lines)
+
+
+def this_command() -> list[str]:
+    """The words that start this program again, from the same folder."""
+    command = Path(sys.argv[0])
+    if command.name == "__main__.py":
+        return [sys.executable, "-m", "jevserve"]
+    on_path = shutil.which(command.name) == os.path.abspath(command)
+    return [command.name if on_path else sys.argv[0]]

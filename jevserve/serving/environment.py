@@ -37,6 +37,8 @@ def local_environment(run_dir: Path) -> dict[str, str]:
         "RAY_SERVE_HAPROXY_SERVER_STATE_FILE": str(run_dir / "server-state"),
         "RAY_SERVE_HAPROXY_STATS_PORT": str(stats),
         "RAY_SERVE_HAPROXY_METRICS_PORT": str(metrics),
+        # Ray calls it a failure that a stopped Serve controller stops, at every stop.
+        "RAY_DEDUP_LOGS_SKIP_REGEX": r"Task ServeController\.\w+ failed",
         # Nothing balances in front of a local service, so a stop need not wait for deregistration.
         "RAY_SERVE_DIRECT_INGRESS_MIN_DRAINING_PERIOD_S": "0",
     }

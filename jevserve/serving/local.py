@@ -68,18 +68,7 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
         os.environ.setdefault(name, environment[name])
     try:
         say("starting Ray")
-        ray.init(
-            # Never a cluster that happens to run here: this service has its own settings of Ray.
-            address="local",
-            num_cpus=max(os.cpu_count() or 1, wanted_cpus(settings)),
-            include_dashboard=False,
-            logging_level=logging.ERROR,
-            log_to_driver=bool(os.environ.get("JEVSERVE_WORKER_LOGS")),
-            object_store_memory=100 * 2**20,
-            _metrics_export_port=free_ports(1)[0],
-        )
-        # Ray has set its own, which end the process where it stands.
-        heed_signals()
+        start_ray(settings)
         say("starting Ray Serve")
         serve.start(
             proxy_location="HeadOnly",
@@ -105,6 +94,27 @@ def local_service(settings: ServiceSettings, say: Callable[[str], None]) -> Iter
             stop_serve()
             ray.shutdown()
         end_of_run.communicate()
+
+
+def start_ray(settings: ServiceSettings) -> None:
+    """A Ray of this service alone, on this machine."""
+    import ray
+
+    try:
+        ray.init(
+            # Never a cluster that happens to run here: this service has its own settings of Ray.
+            address="local",
+            num_cpus=max(os.cpu_count() or 1, wanted_cpus(settings)),
+            include_dashboard=False,
+            logging_level=logging.ERROR,
+            log_to_driver=bool(os.environ.get("JEVSERVE_WORKER_LOGS")),
+            object_store_memory=100 * 2**20,
+            _metrics_export_port=free_ports(1)[0],
+        )
+    except SystemExit as stopped:  # its own handler of SIGTERM
+        raise Stopped(signal.SIGTERM) from stopped
+    finally:
+        heed_signals()
 
 
 def drain(application: str) -> None:
