@@ -1,6 +1,6 @@
 # Everything a person runs. Each target sets up what it needs; a second set-up is free.
 .DEFAULT_GOAL := help
-.PHONY: help setup serve test test-long lint lock clean
+.PHONY: help setup setup-tests serve test test-long lint lock clean
 
 VENV ?= .venv
 TORCH_CPU_INDEX ?= https://download.pytorch.org/whl/cpu
@@ -20,12 +20,17 @@ setup: ## make or refresh the virtual environment
 serve: setup ## set up what is missing, then serve decisions
 	@$(VENV)/bin/jevserve serve $(ARGS)
 
-test: setup ## lint, then every test but the long ones
+test: setup-tests ## lint, then every test but the long ones
 	@scripts/lint
 	@$(VENV)/bin/python -m pytest -m "not long" $(ARGS)
 
-test-long: setup ## the tests that take minutes
+test-long: setup-tests ## the tests that take minutes
 	@$(VENV)/bin/python -m pytest -m long $(ARGS)
+
+# What tests need beside the environment: clients of the field, and a browser.
+setup-tests: setup
+	@scripts/setup-clients
+	@scripts/setup-browser
 
 lint: setup ## ruff and mypy
 	@scripts/lint
