@@ -37,6 +37,7 @@ def test_the_commands_are_those_that_are_documented() -> None:
     assert {" ".join(c) for c in COMMANDS} == {
         "serve",
         "decide",
+        "doctor",
         "models",
         "models prepare",
         "models inspect",
