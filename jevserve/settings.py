@@ -76,10 +76,12 @@ class ModelSettings(Section):
         checkpoint: embedded name, folder, or hub id with an optional ``@revision``.
         protocol: adapter to use where detection cannot decide.
         replicas: engine replicas.
-        max_model_len: longest row in tokens; the checkpoint's own limit where it is lower.
+        max_model_len: longest row in tokens; the checkpoint's own limit where it is lower. A local
+            service on a CPU takes 8,192 where nothing is set.
         deadline_ms: for requests without one; clients of the field time out at 10 s.
         dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
-        kv_cache_gib: CPU engines: prefix-cache memory.
+        kv_cache_gib: CPU engines: memory of the prefix cache; None is what one longest row takes,
+            at least 1.
         engine_args: passed to vLLM as they are.
     """
 
@@ -91,7 +93,7 @@ class ModelSettings(Section):
     max_model_len: int = Field(32_768, ge=16)
     deadline_ms: int = Field(8_000, ge=1, le=600_000)
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = "auto"
-    kv_cache_gib: int = Field(1, ge=1)
+    kv_cache_gib: int | None = Field(None, ge=1)
     description: str = ""
     engine_args: dict[str, Any] = Field(default_factory=dict)
 

@@ -218,7 +218,7 @@ class Examination:
         needed = machine.SERVICE_MEMORY + engines * machine.ENGINE_MEMORY
         needed += self.settings.router.replicas * machine.ROUTER_MEMORY
         for checked in self.models if self.on_cpu else ():
-            kept = checked.settings.kv_cache_gib * GIB if checked.caches else 0
+            kept = checked.cache_gib() * GIB
             needed += checked.settings.replicas * (checked.weights() + kept)
         return needed
 

@@ -22,7 +22,7 @@ from jevserve.checkpoints.source import Source, resolve
 from jevserve.doctor.findings import MIB, Finding, ok, problem, warning
 from jevserve.doctor.rehearsal import Rehearsal, Rehearse, Rehearsed, rehearse_apart
 from jevserve.doctor.sources import download_size, judge_absent, there_already
-from jevserve.engine.arguments import OWNED, RECURRENT, dtype
+from jevserve.engine.arguments import OWNED, RECURRENT, dtype, kv_cache_gib
 from jevserve.errors import CheckpointError
 from jevserve.serving.models import limited
 from jevserve.settings import ModelSettings, ServiceSettings
@@ -57,6 +57,14 @@ class Checked:
     def caches(self) -> bool:
         """Whether engines keep prefixes of it, as far as is known."""
         return self.profile is None or self.profile.prefix_caching
+
+    def cache_gib(self) -> int:
+        """GiB that a CPU engine keeps for prefixes, 0 for none."""
+        if not self.caches:
+            return 0
+        if self.prepared is None or self.profile is None:
+            return self.settings.kv_cache_gib or 1
+        return kv_cache_gib(self.prepared, self.profile, self.settings)
 
     def weights(self) -> int:
         """Bytes of the weights as an engine will hold them, 0 where unknown."""

@@ -124,10 +124,11 @@ def smaller(quantum: int, cache: EngineCache, on_cpu: bool, otherwise: str) -> s
 def judge_room(model: ModelSettings, layout: Layout, cache: EngineCache) -> Finding:
     """Whether the CPU engine's cache memory holds one longest row, and enough states."""
     check = f"{model.name} room"
-    room = model.kv_cache_gib * GIB // cache.token_bytes
-    states = room // max(cache.quantum, layout.sample)
-    seen = f"kv_cache_gib {model.kv_cache_gib} holds {room:,} tokens"
     enough = -(-cache.max_model_len * cache.token_bytes // GIB)
+    gib = model.kv_cache_gib or max(1, enough)
+    room = gib * GIB // cache.token_bytes
+    states = room // max(cache.quantum, layout.sample)
+    seen = f"kv_cache_gib {gib} holds {room:,} tokens"
     if room < cache.max_model_len:
         return problem(
             check,

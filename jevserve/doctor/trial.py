@@ -13,6 +13,7 @@ from jevserve.checkpoints.tokenizer import FileTokenizer
 from jevserve.decisions.plan import DecisionResult, Plan, PlannedDecision
 from jevserve.doctor.layout import plan_of, shared_tokens
 from jevserve.engine import environment
+from jevserve.engine.arguments import kv_cache_gib
 from jevserve.settings import ModelSettings
 
 DEADLINE_MS = 60_000
@@ -29,7 +30,8 @@ def run(given: dict[str, Any]) -> dict[str, Any]:
     from jevserve.serving.models import limited
 
     prepared = limited(prepare(model.source, cache=given["cache"], protocol=model.protocol), model)
-    environment.apply(model.kv_cache_gib, model.resources.num_cpus or 1)
+    profile = find(prepared.protocol).engine_profile(prepared)
+    environment.apply(kv_cache_gib(prepared, profile, model), model.resources.num_cpus or 1)
     return asyncio.run(ask_twice(model, prepared))
 
 

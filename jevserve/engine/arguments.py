@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from tokenizers import Tokenizer
@@ -94,6 +95,26 @@ def dtype(prepared: Prepared, profile: EngineProfile, model: ModelSettings) -> s
     config = json.loads((prepared.path / "config.json").read_text())
     text = config.get("text_config") or config
     return "bfloat16" if any(key in text for key in RECURRENT) else "float32"
+
+
+def kv_cache_gib(prepared: Prepared, profile: EngineProfile, model: ModelSettings) -> int:
+    """GiB of a CPU engine's prefix cache: the operator's, else enough for one longest row.
+
+    vLLM refuses to start with less. Layers of a kind that is not known count as attention.
+    """
+    if model.kv_cache_gib is not None:
+        return model.kv_cache_gib
+    config = json.loads((prepared.path / "config.json").read_text())
+    text = config.get("text_config") or config
+    heads = int(text.get("num_attention_heads") or 0)
+    size = text.get("head_dim") or int(text.get("hidden_size") or 0) // max(heads, 1)
+    kinds = text.get("layer_types") or ["attention"] * int(text.get("num_hidden_layers") or 0)
+    layers = sum("attention" in kind and "linear" not in kind for kind in kinds)
+    width = 4 if dtype(prepared, profile, model) == "float32" else 2
+    token = 2 * layers * int(text.get("num_key_value_heads") or heads) * size * width
+    rows = min(profile.max_model_len or model.max_model_len, model.max_model_len)
+    # A tenth more, because the cache is of whole blocks.
+    return max(1, math.ceil(1.1 * rows * token / 2**30))
 
 
 def token_strings(prepared: Prepared, ids: tuple[int, ...]) -> list[str]:

@@ -13,6 +13,7 @@ from jevserve.adapters.registry import find
 from jevserve.checkpoints.prepare import prepare
 from jevserve.checkpoints.progress import LogProgress
 from jevserve.engine import environment
+from jevserve.engine.arguments import kv_cache_gib
 from jevserve.serving.models import limited, tls_files
 from jevserve.settings import ServiceSettings
 from jevserve.telemetry.engine import serve_metrics
@@ -39,12 +40,13 @@ class Engine:
             progress=LogProgress(),
         )
         prepared = limited(prepared, model)
-        environment.apply(model.kv_cache_gib, model.resources.num_cpus or 1)
+        profile = find(prepared.protocol).engine_profile(prepared)
+        cache_gib = kv_cache_gib(prepared, profile, model)
+        environment.apply(cache_gib, model.resources.num_cpus or 1)
         # After the environment is complete: this is where vLLM may be imported.
         from jevserve.engine.replica import EngineReplica
 
         self._name = serve.get_replica_context().replica_id.unique_id
-        profile = find(prepared.protocol).engine_profile(prepared)
         self._replica = EngineReplica(model, prepared, profile, self._name)
         await self._replica.start()
         self._server = TransportServer(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import re
 import secrets
@@ -17,7 +18,7 @@ from jevserve.engine.environment import on_cpu
 from jevserve.errors import SettingsError
 from jevserve.serving import guard
 from jevserve.serving.environment import free_ports, local_environment
-from jevserve.settings import ServiceSettings
+from jevserve.settings import ModelSettings, ServiceSettings
 from jevserve.transport.secret import SECRET_FILE_VARIABLE, SECRET_VARIABLE
 
 log = logging.getLogger("jevserve.serving")
@@ -30,6 +31,13 @@ PROXY_STOP_S = 3.0
 
 #: Seconds from "deployed" to an answer at the public port.
 ANSWERING_S = 30.0
+
+#: Longest row of a CPU engine that was not told otherwise: a longer one takes minutes there, and
+#: would have to fit into its cache.
+CPU_ROW_TOKENS = 8_192
+
+#: The container's share of the cores ("max" is no number), where there is one (cgroup v2).
+CPU_QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 #: The calling process has no loop for Serve's routers to run on; workers do.
 WORKERS_ONLY = ("RAY_SERVE_RUN_ROUTER_IN_SEPARATE_LOOP",)
@@ -104,7 +112,7 @@ def start_ray(settings: ServiceSettings) -> None:
         ray.init(
             # Never a cluster that happens to run here: this service has its own settings of Ray.
             address="local",
-            num_cpus=max(os.cpu_count() or 1, wanted_cpus(settings)),
+            num_cpus=max(usable_cores(), wanted_cpus(settings)),
             include_dashboard=False,
             logging_level=logging.ERROR,
             log_to_driver=bool(os.environ.get("JEVSERVE_WORKER_LOGS")),
@@ -213,14 +221,28 @@ def with_local_resources(settings: ServiceSettings) -> ServiceSettings:
     if not on_cpu():
         return settings
     replicas = sum(m.replicas for m in settings.models)
-    share = float(max(1, (os.cpu_count() or 1) // replicas))
-    models = tuple(
-        m
-        if m.resources.num_cpus is not None
-        else m.model_copy(update={"resources": m.resources.model_copy(update={"num_cpus": share})})
-        for m in settings.models
-    )
+    share = float(max(1, usable_cores() // replicas))
+    models = tuple(with_cpu_defaults(m, share) for m in settings.models)
     return settings.model_copy(update={"models": models})
+
+
+def with_cpu_defaults(model: ModelSettings, share: float) -> ModelSettings:
+    """The model with what a CPU can do, where nothing is set: a share of the cores, short rows."""
+    update: dict[str, object] = {}
+    if model.resources.num_cpus is None:
+        update["resources"] = model.resources.model_copy(update={"num_cpus": share})
+    if "max_model_len" not in model.model_fields_set:
+        update["max_model_len"] = CPU_ROW_TOKENS
+    return model.model_copy(update=update)
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on, within the container's quota where one is set."""
+    cores = len(os.sched_getaffinity(0))
+    with suppress(OSError, ValueError):
+        quota, period = CPU_QUOTA.read_text().split()
+        cores = min(cores, math.ceil(int(quota) / int(period)))
+    return cores
 
 
 def wanted_cpus(settings: ServiceSettings) -> int:
@@ -229,18 +251,22 @@ def wanted_cpus(settings: ServiceSettings) -> int:
 
 
 def check_port(settings: ServiceSettings) -> None:
+    """Raises SettingsError where the HTTP address cannot be listened on."""
     import socket
 
     http = settings.http
-    with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            s.bind((http.host, http.port))
-        except OSError as error:
-            raise SettingsError(
-                f"cannot listen on {http.host}:{http.port} ({error.strerror}): stop what runs "
-                "there or choose another with --port"
-            ) from error
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(
+            http.host, http.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        with socket.socket(family, kind) as s:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            s.bind(address)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {http.host}:{http.port} ({error.strerror}): stop what runs "
+            "there or choose another with --port"
+        ) from error
 
 
 def why() -> str:

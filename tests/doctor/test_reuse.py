@@ -133,7 +133,8 @@ def test_without_vllms_word_nothing_is_claimed(layout: Layout) -> None:
 
 
 def room(layout: Layout, **changes: Any) -> Finding | None:
-    found = judge(MODEL, PROFILE, layout, replace(CACHE, **changes), on_cpu=True)
+    model = MODEL.model_copy(update={"kv_cache_gib": 1})
+    found = judge(model, PROFILE, layout, replace(CACHE, **changes), on_cpu=True)
     return found[1] if len(found) > 1 else None
 
 

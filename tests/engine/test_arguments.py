@@ -10,7 +10,7 @@ from tokenizers import Tokenizer, models
 
 from jevserve.adapters.base import EngineProfile, Prepared
 from jevserve.engine import arguments
-from jevserve.engine.arguments import OWNED, engine_arguments
+from jevserve.engine.arguments import OWNED, engine_arguments, kv_cache_gib
 from jevserve.errors import CheckpointError, SettingsError
 from jevserve.settings import ModelSettings
 
@@ -150,3 +150,31 @@ def test_a_cpu_engine_does_not_compile(prepared: Prepared, monkeypatch: pytest.M
     monkeypatch.setattr(arguments, "on_cpu", lambda: True)
 
     assert engine_arguments(prepared, LABELS, model())["enforce_eager"] is True
+
+
+ATTENTION = {"num_hidden_layers": 28, "num_key_value_heads": 8, "head_dim": 128}
+HYBRID = ATTENTION | {"layer_types": ["linear_attention", "full_attention"] * 14}
+
+
+@pytest.mark.parametrize(
+    ("config", "rows", "gib"),
+    [
+        # 28 layers x 2 x 8 heads x 128 x 4 bytes are 229,376 bytes a token.
+        (ATTENTION, 8_192, 2),
+        (ATTENTION, 32_768, 8),
+        # Half of the layers, and two bytes a number.
+        (HYBRID | {"linear_conv_kernel_dim": 4}, 32_768, 2),
+        ({"text_config": ATTENTION}, 8_192, 2),
+        ({"num_hidden_layers": 2, "num_attention_heads": 4, "hidden_size": 64}, 32_768, 1),
+        ({}, 8_192, 1),
+    ],
+)
+def test_a_cpu_engines_cache_holds_one_longest_row_unless_told_otherwise(
+    prepared: Prepared, monkeypatch: pytest.MonkeyPatch, config: dict, rows: int, gib: int
+) -> None:
+    monkeypatch.setattr(arguments, "on_cpu", lambda: True)
+    (prepared.path / "config.json").write_text(json.dumps(config))
+    profile = EngineProfile(max_model_len=40_960)
+
+    assert kv_cache_gib(prepared, profile, model(max_model_len=rows)) == gib
+    assert kv_cache_gib(prepared, profile, model(max_model_len=rows, kv_cache_gib=5)) == 5

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import socket
+from pathlib import Path
+
 import pytest
 
+from jevserve.errors import SettingsError
 from jevserve.serving import local
-from jevserve.serving.local import all_ready, reachable, with_local_resources
+from jevserve.serving.local import (
+    all_ready,
+    check_port,
+    reachable,
+    usable_cores,
+    with_local_resources,
+)
 from jevserve.settings import ServiceSettings
 
 
@@ -35,12 +45,16 @@ def test_engines_on_a_cpu_share_the_cores_and_listen_to_this_machine_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(local, "on_cpu", lambda: True)
-    monkeypatch.setattr("os.cpu_count", lambda: 8)
-    models = [{"name": "a", "replicas": 2}, {"name": "b", "resources": {"num_cpus": 5}}]
+    monkeypatch.setattr(local, "usable_cores", lambda: 8)
+    models = [
+        {"name": "a", "replicas": 2},
+        {"name": "b", "resources": {"num_cpus": 5}, "max_model_len": 100},
+    ]
 
     made = with_local_resources(ServiceSettings.model_validate({"models": models}))
 
     assert [m.resources.num_cpus for m in made.models] == [2.0, 5.0]
+    assert [m.max_model_len for m in made.models] == [8_192, 100]
     assert (made.transport.host, made.metrics.host) == ("127.0.0.1", "127.0.0.1")
 
 
@@ -51,3 +65,30 @@ def test_what_an_operator_says_about_addresses_is_kept(monkeypatch: pytest.Monke
     )
 
     assert with_local_resources(settings) == settings
+
+
+@pytest.mark.parametrize(
+    ("quota", "cores"), [("max 100000", 2), ("150000 100000", 2), ("50000 100000", 1), ("?", 2)]
+)
+def test_a_containers_quota_bounds_the_cores(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, quota: str, cores: int
+) -> None:
+    (tmp_path / "cpu.max").write_text(quota)
+    monkeypatch.setattr(local, "CPU_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1})
+
+    assert usable_cores() == cores
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
+def test_an_address_that_is_taken_is_told_before_anything_starts(host: str) -> None:
+    family, _, _, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)[0]
+    with socket.socket(family) as other:
+        other.bind(address)
+        other.listen()
+        port = other.getsockname()[1]
+        settings = ServiceSettings.model_validate({"http": {"host": host, "port": port}})
+
+        with pytest.raises(SettingsError, match="cannot listen on"):
+            check_port(settings)
+    check_port(settings)
