@@ -37,8 +37,16 @@ class Section(BaseModel):
 class HttpSettings(Section):
     """The HTTP door.
 
-    ``127.0.0.1`` keeps a first try on the laptop; the chart sets ``0.0.0.0``. ``page`` is whether
-    there is a page for people at ``/``.
+    Attributes:
+        host: address that ``jevserve serve`` listens on; ``127.0.0.1`` keeps a first try on the
+            laptop. A cluster listens on every address.
+        port: port of the service.
+        root_path: prefix under which the service is published, whether or not the ingress
+            removes it.
+        strict_fields: refuse top-level fields that are not official.
+        max_body_bytes: longest body, encoded and decoded alike.
+        keys_file: YAML file of API keys; without it anybody may ask.
+        page: whether there is a page for people at ``/``.
     """
 
     host: str = "127.0.0.1"
@@ -75,13 +83,15 @@ class ModelSettings(Section):
         name: canonical name, echoed in every answer.
         checkpoint: embedded name, folder, or hub id with an optional ``@revision``.
         protocol: adapter to use where detection cannot decide.
-        replicas: engine replicas.
+        replicas: engine replicas, fixed.
+        resources: what each replica asks Ray for.
         max_model_len: longest row in tokens; the checkpoint's own limit where it is lower. A local
             service on a CPU takes 8,192 where nothing is set.
         deadline_ms: for requests without one; clients of the field time out at 10 s.
         dtype: ``auto``, ``float32``, ``bfloat16`` or ``float16``.
         kv_cache_gib: CPU engines: memory of the prefix cache; None is what one longest row takes,
-            at least 1.
+            at least 1; whole GiB.
+        description: shown by ``GET /v1/models``; the family's title where it is empty.
         engine_args: passed to vLLM as they are.
     """
 
@@ -116,7 +126,13 @@ class MetricsSettings(Section):
 
 
 class RouterSettings(Section):
-    """The router deployment."""
+    """The routers: they take requests, plan them, and choose replicas.
+
+    Attributes:
+        replicas: router processes; they keep no state.
+        num_cpus: CPUs that Ray reserves for each.
+        max_in_flight: decisions of one router at a time; over it, 503.
+    """
 
     replicas: int = Field(1, ge=1, le=1_000)
     num_cpus: float = Field(0.0, ge=0)
@@ -131,6 +147,8 @@ class TransportSettings(Section):
             Ray Serve, for clusters where pods may only talk through Ray.
         host: address that engines listen on and routers connect to; empty is every interface,
             reached at the node's address.
+        tls_cert, tls_key, tls_ca: PEM files for mutual TLS 1.3; all three or none, readable for
+            routers and engines.
     """
 
     kind: Literal["connection", "handle"] = "connection"
@@ -151,7 +169,9 @@ class ServiceSettings(Section):
     """Everything a service is made from.
 
     Attributes:
-        models: served models; the first is the default unless ``default_model`` says otherwise.
+        models: served models, with distinct names; the first is the default unless
+            ``default_model`` says otherwise.
+        default_model: answers requests that name no model, and ``jev-latest``.
         aliases: further names of models; ``jev-latest`` always resolves to the default model.
         cache: where prepared checkpoints live; routers and engines must both see it.
         cache_scope: ``tenant`` shares prefixes within a tenant, ``request`` never shares.

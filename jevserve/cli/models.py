@@ -24,7 +24,7 @@ app = typer.Typer(help="Prepare, inspect and list checkpoints.", no_args_is_help
 @app.command()
 def prepare(
     name: Annotated[
-        str, typer.Argument(help="An embedded model, a folder, or ORG/NAME[@REVISION].")
+        str, typer.Argument(help="An embedded model, a folder, ORG/NAME or ORG/NAME@REVISION.")
     ],
     cache: Annotated[Path | None, typer.Option(help="Folder of prepared checkpoints.")] = None,
     protocol: Annotated[str | None, typer.Option(help="Adapter to use.")] = None,
@@ -42,7 +42,7 @@ def prepare(
 @app.command()
 def inspect(
     name: Annotated[
-        str, typer.Argument(help="A folder, an embedded model, or ORG/NAME[@REVISION].")
+        str, typer.Argument(help="A folder, an embedded model, ORG/NAME or ORG/NAME@REVISION.")
     ],
     cache: Annotated[Path | None, typer.Option(help="Folder of prepared checkpoints.")] = None,
 ) -> None:

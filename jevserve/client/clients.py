@@ -98,7 +98,11 @@ class Client(_Calls):
         retries: int = 2,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """See ``_Calls``; ``transport`` replaces httpx's network."""
+        """Takes what ``_Calls`` does, too.
+
+        Args:
+            transport: replaces httpx's network.
+        """
         super().__init__(url, api_key=api_key, timeout_s=timeout_s, retries=retries)
         self._http = httpx.Client(headers=self._headers, transport=transport)
 
@@ -184,7 +188,11 @@ class AsyncClient(_Calls):
         retries: int = 2,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
-        """See ``_Calls``; ``transport`` replaces httpx's network."""
+        """Takes what ``_Calls`` does, too.
+
+        Args:
+            transport: replaces httpx's network.
+        """
         super().__init__(url, api_key=api_key, timeout_s=timeout_s, retries=retries)
         self._http = httpx.AsyncClient(headers=self._headers, transport=transport)
 
