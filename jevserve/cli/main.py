@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from jevserve import __version__
-from jevserve.cli import decide, doctor, models, serve
+from jevserve.cli import decide, doctor, evaluate, models, serve
 from jevserve.cli.console import errors
 from jevserve.errors import JevserveError
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command("serve")(serve.serve)
 app.command("decide", epilog=decide.EXAMPLE)(decide.decide)
 app.command("doctor")(doctor.doctor)
+app.command("eval")(evaluate.evaluate)
 app.add_typer(models.app, name="models")
 
 

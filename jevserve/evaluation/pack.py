@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import lzma
+from importlib.resources import files
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from jevserve.decisions.request import Choice, Noul, Question, Score
 from jevserve.evaluation.generated import Labelled
+
+#: The pack that comes with this package.
+PACK = Path(str(files("jevserve.evaluation"))) / "data" / "evalpack.json.xz"
 
 SHUFFLE_SEED = 1_789
 MAX_BYTES = 64 << 20
@@ -25,7 +30,7 @@ CRITERIA = {
 }
 
 
-def read_pack(path: Path) -> dict[str, list[Labelled]]:
+def read_pack(path: Path = PACK) -> dict[str, list[Labelled]]:
     """The pack's sets in its order, with candidates shuffled by a fixed seed (scores and nouls
     have an order of their own).
 
@@ -61,3 +66,13 @@ def question_of(name: str, item: dict[str, Any], rng: Random) -> tuple[Question,
     rng.shuffle(order)
     options = tuple((f"option_{i + 1}", candidates[c]) for i, c in enumerate(order))
     return Choice(options, item["q"]), order.index(truth)
+
+
+def named(item: Labelled) -> Labelled:
+    """The same choice with its descriptions as names, where these differ; others stay."""
+    if not isinstance(item.question, Choice):
+        return item
+    options = tuple((str(text), None) for _, text in item.question.options)
+    if len({name for name, _ in options}) < len(options):
+        return item
+    return dataclasses.replace(item, question=Choice(options, item.question.instructions))

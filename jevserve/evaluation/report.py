@@ -1,93 +1,136 @@
-"""Accuracy and calibration of the default model on the evaluation pack.
-
-    python -m jevserve.evaluation.report --pack tests/data/evalpack/evalpack.json.xz
-
-Every set of choices is asked twice: with the candidates as descriptions of options whose names
-say nothing (``described``), and as bare option names (``bare``).
-"""
+"""An evaluation as a table, as JSON, and as a page with pictures."""
 
 from __future__ import annotations
 
-import argparse
-import dataclasses
-import json
-from collections.abc import Iterable
+import platform
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from jevserve.adapters.registry import find
-from jevserve.checkpoints import FileTokenizer, prepare
-from jevserve.decisions.request import Choice
-from jevserve.evaluation.decide import Answered, Decider
+import numpy as np
+from rich.box import SIMPLE
+from rich.table import Table
+
+from jevserve.evaluation import plots
+from jevserve.evaluation.asking import Outcome
+from jevserve.evaluation.figures import SetFigures
 from jevserve.evaluation.generated import Labelled
-from jevserve.evaluation.metrics import Measurement, measure
-from jevserve.evaluation.pack import SHUFFLE_SEED, read_pack
-from jevserve.evaluation.reference import ReferenceEmbedder
+
+COLUMNS = ("set", "n", "accuracy", "chance", "ECE", "ECE at T", "T", "Brier", "flips")
 
 
-def bare(item: Labelled) -> Labelled:
-    """The same choice with its descriptions as names."""
-    assert isinstance(item.question, Choice)
-    options = tuple((str(text), None) for _, text in item.question.options)
-    return dataclasses.replace(item, question=Choice(options, item.question.instructions))
-
-
-def measure_all(answers: list[Answered]) -> Measurement:
-    return measure(
-        [a.probabilities for a in answers],
-        [a.item.truth for a in answers],
-        [a.label for a in answers],
-    )
-
-
-def versions(name: str, items: list[Labelled]) -> Iterable[tuple[str, list[Labelled]]]:
-    if isinstance(items[0].question, Choice):
-        yield f"{name}.described", items
-        yield f"{name}.bare", [bare(item) for item in items]
-    else:
-        yield name, items
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--pack", type=Path, required=True)
-    parser.add_argument("--sets", nargs="*", help="names of sets; default all")
-    parser.add_argument("--model", default="jev-embed")
-    parser.add_argument("--cache", type=Path)
-    parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
-    prepared = prepare(arguments.model, cache=arguments.cache)
-    decider = Decider(
-        find(prepared.protocol),
-        FileTokenizer(prepared.path),
-        prepared,
-        ReferenceEmbedder(prepared.path),
-    )
-    figures: dict[str, dict[str, object]] = {}
-    print(f"{'set':24}{'n':>5}{'accuracy':>10}{'majority':>10}{'mean top':>10}{'ECE':>8}")
-    for name, items in read_pack(arguments.pack).items():
-        if arguments.sets and name not in arguments.sets:
+def rows(sets: Mapping[str, SetFigures]) -> Iterator[tuple[str, ...]]:
+    """The cells of ``COLUMNS``; a set that was refused whole says so."""
+    for name, found in sets.items():
+        m, held = found.measurement, found.held_out
+        if m is None or found.interval is None:
+            yield (name, "0", "refused", *["–"] * 6)
             continue
-        for version, asked in versions(name, items):
-            m = measure_all(decider.answer(asked))
-            figures[version] = dataclasses.asdict(m) | {"kind": kind(asked[0])}
-            print(
-                f"{version:24}{m.n:5}{m.accuracy:10.3f}{m.majority:10.3f}{m.mean_top:10.3f}"
-                f"{m.ece:8.3f}",
-                flush=True,
+        low, high = found.interval
+        yield (
+            name,
+            str(m.n),
+            f"{m.accuracy:.3f} ({low:.2f}–{high:.2f})",
+            f"{m.majority:.2f}",
+            f"{held.ece:.3f}" if held else "–",
+            f"{held.ece_fitted:.3f}" if held else "–",
+            f"{held.temperature:.2f}" if held else "–",
+            f"{m.brier:.3f}",
+            f"{found.steadiness.flipped:.3f}" if found.steadiness else "–",
+        )
+
+
+def table(sets: Mapping[str, SetFigures]) -> Table:
+    """For a terminal of 80 columns."""
+    made = Table(*COLUMNS, box=SIMPLE, padding=(0, 0), pad_edge=False, collapse_padding=True)
+    for row in rows(sets):
+        made.add_row(*row)
+    return made
+
+
+def notes(sets: Mapping[str, SetFigures]) -> Iterator[str]:
+    """What the table has no room for."""
+    for name, found in sets.items():
+        for said, count in found.refused.items():
+            yield f"{name}: {count} refused: {said}"
+        if found.ordinal:
+            yield (
+                f"{name}: expected level {found.ordinal.mean_error:.2f} off on average, "
+                f"{found.ordinal.within_one:.0%} within one level"
             )
-    if arguments.out:
-        results = {
-            "model": arguments.model,
-            "revision": prepared.revision,
-            "shuffle seed": SHUFFLE_SEED,
-            "sets": figures,
-        }
-        arguments.out.write_text(json.dumps(results, indent=1) + "\n")
+    speeds = [found.speed for found in sets.values() if found.speed]
+    if speeds:
+        yield (
+            f"median {np.median([s.p50_ms for s in speeds]):.0f} ms a decision as the client saw "
+            f"it, {np.median([s.service_p50_ms for s in speeds]):.0f} ms in the service; slowest "
+            f"set's p99 {max(s.p99_ms for s in speeds):.0f} ms"
+        )
 
 
-def kind(item: Labelled) -> str:
-    return type(item.question).__name__.lower()
+def document(
+    sets: Mapping[str, SetFigures], settings: Mapping[str, Any], complete: bool
+) -> dict[str, Any]:
+    """Everything, for machines."""
+    return {
+        "complete": complete,
+        "settings": dict(settings),
+        "versions": {"jevserve": version("jevserve"), "python": platform.python_version()},
+        "sets": {name: asdict(found) for name, found in sets.items()},
+    }
 
 
-if __name__ == "__main__":
-    main()
+def page(
+    sets: Mapping[str, SetFigures],
+    settings: Mapping[str, Any],
+    complete: bool,
+    pictures: Mapping[str, str],
+) -> str:
+    """The same as Markdown; ``pictures`` are file names by set, and "" for the overview."""
+    text = f"# Evaluation of {settings['model']}\n\n"
+    if not complete:
+        text += "**Interrupted**: what was answered until then. Run it again to go on.\n\n"
+    said = [f"{k} {v}" for k, v in settings.items() if k not in ("model", "url") and v is not None]
+    text += ", ".join(said) + ".\n\n"
+    text += "| " + " | ".join(COLUMNS) + " |\n" + "|---" * len(COLUMNS) + "|\n"
+    text += "".join("| " + " | ".join(row) + " |\n" for row in rows(sets)) + "\n"
+    text += "".join(f"- {note}\n" for note in notes(sets)) + "\n"
+    text += (
+        "ECE is of the odd items, as served and at the temperature T that was fitted on the even "
+        "ones. Flips: share of choices whose answer changed when their options came in another "
+        "order.\n"
+    )
+    for name, file in pictures.items():
+        text += f"\n![{name or 'accuracy of every set'}]({file})\n"
+    return text
+
+
+def draw(
+    folder: Path,
+    sets: Mapping[str, SetFigures],
+    data: Mapping[str, Sequence[Labelled]],
+    outcomes: Sequence[Outcome],
+) -> dict[str, str]:
+    """Write all pictures into ``folder``; their names by set.
+
+    Raises:
+        SettingsError: matplotlib is not installed.
+    """
+    pictures = {"": "overview.png"}
+    plots.overview(folder / "overview.png", sets)
+    for name, found in sets.items():
+        answered = sorted(
+            (o for o in outcomes if o.set == name and not o.order and o.probabilities is not None),
+            key=lambda o: o.number,
+        )
+        if not answered:
+            continue
+        file = re.sub(r"[^\w.-]", "-", name)[:80] + ".png"
+        pictures[name] = file
+        vectors = [np.asarray(o.probabilities) for o in answered]
+        truth = [data[name][o.number].truth for o in answered]
+        title = f"{name}, {len(vectors)} decisions"
+        plots.reliability(folder / file, title, vectors, truth, found.held_out)
+    return pictures
