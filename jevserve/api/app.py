@@ -49,6 +49,7 @@ def build_app(
         paths.METRICS: endpoints.metrics,
         paths.OPENAPI: endpoints.openapi,
         paths.DOCS: endpoints.docs,
+        paths.PAGE: endpoints.page,
     }
     for endpoint, handler in handlers.items():
         app.router.routes.append(Route(endpoint.path, handler, methods=list(endpoint.methods)))

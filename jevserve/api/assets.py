@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jevserve.api.images import MAX_IMAGE_BYTES, inspect
+from jevserve.api.images import MAX_IMAGE_BYTES, MAX_USED_BYTES, inspect
 from jevserve.api.issues import Issues, json_name, shown
 from jevserve.decisions.request import Media
 from jevserve.errors import Location
@@ -69,7 +69,54 @@ def parse_assets(
             "no asset refers to this part of the form; name it in an asset's 'part'",
             "part_unused",
         )
+    if media:
+        _check_uses(body, media, issues)
     return tuple(media)
+
+
+def _check_uses(body: dict[str, Any], media: list[Media], issues: Issues) -> None:
+    """Every image is referenced, and all of them together, counted at each use, fit.
+
+    A text that names no asset is text: placeholders have no form by which to tell.
+    """
+    # Half of a surrogate pair is in no text and no placeholder, so none is found across a seam.
+    text = "\ud800".join(_strings(body))
+    used = 0
+    for image in media:
+        uses = text.count(image.placeholder)
+        used += uses * len(image.data)
+        if not uses:
+            issues.add(
+                ("body", "assets", image.placeholder),
+                "no text holds this placeholder; write it where the image belongs, in the state, "
+                "in instructions or in criteria, or remove the asset",
+                "asset_unused",
+            )
+    if used > MAX_USED_BYTES:
+        issues.add(
+            ("body", "assets"),
+            f"the images have {used} bytes, counted at every use, at most {MAX_USED_BYTES}; send "
+            "fewer, smaller, or use them less often",
+            "too_long",
+        )
+
+
+def _strings(body: dict[str, Any]) -> Iterator[str]:
+    """Every string in which a placeholder counts."""
+    questions = body.get("questions")
+    asked = questions.values() if isinstance(questions, dict) else ()
+    waiting = [body.get("state")]
+    for question in asked:
+        if isinstance(question, dict):
+            waiting += [question.get("instructions"), question.get("criteria")]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
 
 
 def _append(

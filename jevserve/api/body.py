@@ -17,9 +17,6 @@ from jevserve.errors import BodyTooLarge, Overloaded, UnsupportedBody
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 
-#: Bodies over this are decoded and parsed in a thread, so that the event loop stays free.
-OFF_LOOP = 256 * 2**10
-
 
 @dataclass(frozen=True)
 class BodyLimits:

@@ -9,21 +9,24 @@ from datetime import datetime
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import Response
 
 from jevserve.api.auth import Keys
-from jevserve.api.body import OFF_LOOP, BodyLimits, BodyMemory, Format, format_of, read_body
+from jevserve.api.body import BodyLimits, BodyMemory, Format, format_of, read_body
 from jevserve.api.disconnect import while_connected
 from jevserve.api.door import REQUEST_ID
 from jevserve.api.encoding import encoding_of
-from jevserve.api.json_text import parse_json
+from jevserve.api.json_text import LARGE, parse_json
 from jevserve.api.multipart import parse_form
-from jevserve.api.openapi import docs_page, openapi
+from jevserve.api.openapi import openapi
+from jevserve.api.page import ask_page
+from jevserve.api.page.reference import docs_page
+from jevserve.api.refusals import UnknownPath
 from jevserve.api.responses import json_response
 from jevserve.api.service import Caller, DecisionService
 from jevserve.api.systemone import DEADLINE_HEADER, parse
 from jevserve.api.systemone_response import render
-from jevserve.decisions.request import DecisionRequest
+from jevserve.decisions.request import DecisionRequest, DecisionResponse
 from jevserve.errors import UsageError
 from jevserve.telemetry.metrics import HttpMetrics
 
@@ -42,6 +45,7 @@ class ApiOptions:
             removes it; empty for none.
         correlate: add ``x-request-id`` to responses; off where the server around the application
             does.
+        page: serve the page at ``/``.
     """
 
     keys: Keys | None = None
@@ -49,6 +53,7 @@ class ApiOptions:
     strict_fields: bool = False
     root_path: str = ""
     correlate: bool = True
+    page: bool = True
 
 
 class Endpoints:
@@ -59,6 +64,9 @@ class Endpoints:
         self._options = options
         self._metrics = metrics
         self._memory = BodyMemory(options.body.buffered)
+        # Large bodies are read one at a time: no two would be read at once anyway, and each that
+        # tries takes turns from everybody else.
+        self._large = asyncio.Semaphore()
 
     async def systemone(self, request: Request) -> Response:
         return await self._decide(request, sniff=False)
@@ -85,14 +93,18 @@ class Endpoints:
                 refuse_other_dialects(body)
             return parse(body, parts=parts, deadline_header=deadline, strict=strict)
 
+        async def decide(data: bytes) -> tuple[DecisionRequest, DecisionResponse]:
+            if len(data) > LARGE:
+                async with self._large:
+                    request = await asyncio.to_thread(interpret, data)
+            else:
+                request = interpret(data)
+            return request, await self._service.decide(request, caller)
+
         with self._memory.lease() as lease:
             data = await read_body(http.receive, headers, self._options.body, lease)
             self._metrics.body_read(len(data))
-            if len(data) > OFF_LOOP:
-                request = await asyncio.to_thread(interpret, data)
-            else:
-                request = interpret(data)
-            response = await while_connected(http.receive, self._service.decide(request, caller))
+            request, response = await while_connected(http.receive, decide(data))
         answer = json_response(render(request, response))
         self._metrics.decided(request, response)
         return answer
@@ -116,7 +128,16 @@ class Endpoints:
         return json_response(openapi(self._options.root_path, self._options.keys is not None))
 
     async def docs(self, http: Request) -> Response:
-        return HTMLResponse(docs_page())
+        page = docs_page(self._options.root_path, self._options.keys is not None)
+        return page.response(http.headers)
+
+    async def page(self, http: Request) -> Response:
+        if not self._options.page:
+            raise UnknownPath(
+                "The page is turned off here (http.page). The API is described at /docs, decisions "
+                "are answered at POST /v1/systemone."
+            )
+        return ask_page().response(http.headers)
 
     def _caller(self, http: Request) -> Caller:
         """Raises AuthenticationError where keys are configured and none of them is presented."""

@@ -10,6 +10,9 @@ MIN_SIDE, MAX_SIDE = 256, 1568
 MIN_AREA, MAX_AREA = 78_400, 2_458_624
 MAX_IMAGE_BYTES = 16 * 2**20
 
+#: Bytes of all images of a request, each counted as often as a text uses it.
+MAX_USED_BYTES = 32 * 2**20
+
 _PNG = b"\x89PNG\r\n\x1a\n"
 _JPEG = b"\xff\xd8\xff"
 

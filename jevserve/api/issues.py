@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from jevserve.api.spelling import meant
 from jevserve.errors import InvalidRequest, Issue, Location
 
 #: Issues listed in one answer; a body can hold more mistakes than anyone would read.
@@ -22,8 +25,16 @@ class Issues:
                 Issue(("body",), f"only the first {MAX_ISSUES} issues are listed", "truncated")
             )
 
-    def missing(self, loc: Location) -> None:
-        self.add(loc, "Field required", "missing")
+    def missing(self, loc: Location, name: str, beside: Iterable[str], more: str = "") -> None:
+        """The field ``name`` is not at ``loc``, where the names ``beside`` are."""
+        self.add((*loc, name), f"Field required{more}{self.hint(name, beside)}", "missing")
+
+    def hint(self, wanted: str, beside: Iterable[str]) -> str:
+        """The end of a message that lacks ``wanted``, where one of ``beside`` may stand for it."""
+        if len(self._found) > MAX_ISSUES:
+            return ""
+        name = meant(wanted, beside)
+        return f"; {shown(name)} is not read here, did you mean '{wanted}'?" if name else ""
 
     def raise_any(self) -> None:
         """Raises InvalidRequest if anything was found."""

@@ -1,16 +1,25 @@
 """Strict JSON: UTF-8 alone, bounded in depth and number of values, finite numbers, real text.
 
 Every refusal is a 422 whose first location is ``body``; duplicate keys keep their last value.
+
+Nothing here holds the interpreter for long, so that a body of the largest size, parsed in a
+thread, leaves the event loop its turns: bytes are gone through in steps, and a large body is read
+by the standard library's scanner in Python instead of the one in C.
 """
 
 from __future__ import annotations
 
+import codecs
 import json
 import re
+from array import array
 from itertools import accumulate
-from typing import NoReturn
+from json import scanner
 
 from jevserve.errors import InvalidRequest, Location
+
+#: Bodies over this take milliseconds to parse and to read: work for a thread.
+LARGE = 64 * 2**10
 
 #: Deepest nesting of arrays and objects.
 MAX_DEPTH = 64
@@ -19,26 +28,53 @@ MAX_DEPTH = 64
 #: may have. It keeps a parsed body within a small multiple of its text.
 MAX_VALUES = 2**18
 
+#: Most backslashes. Strings full of escapes are what takes the longest to read.
+MAX_ESCAPES = 2**20
+
+#: Bytes gone through at a time.
+STEP = 256 * 2**10
+
 _STRING = re.compile(rb'"[^"]*"')
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b'"[]{},'))
-_ONE_KIND = bytes.maketrans(b"{}", b"[]")
+
+#: Brackets as signed bytes, by how much they go deeper.
+_DEEPER = bytes.maketrans(b"[{]}", bytes((1, 1, 255, 255)))
 
 #: An escape that may be half of a surrogate pair; without one, no string can be unencodable.
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 def _refuse_constant(name: str) -> object:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not JSON; send null or a string")
+
+
+def _integer(digits: str) -> int:
+    if not digits.isascii():
+        raise ValueError(f"{digits[:40]} is not written in the digits 0 to 9")
+    return int(digits)
 
 
 def _finite(digits: str) -> float:
-    value = float(digits)
+    value = float(digits) if digits.isascii() else _integer(digits)
     if value - value != 0.0:
         raise ValueError(f"{digits[:40]} is too large for a number")
     return value
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+def _decoder() -> json.JSONDecoder:
+    return json.JSONDecoder(
+        parse_constant=_refuse_constant, parse_float=_finite, parse_int=_integer
+    )
+
+
+_DECODER = _decoder()
+
+
+def _patient_decoder() -> json.JSONDecoder:
+    """Ten times slower for each value, but other threads run in between."""
+    decoder = _decoder()
+    decoder.scan_once = scanner.py_make_scanner(decoder)  # type: ignore[attr-defined]
+    return decoder
 
 
 def parse_json(data: bytes) -> object:
@@ -49,26 +85,44 @@ def parse_json(data: bytes) -> object:
             finite, or a string that UTF-8 cannot carry.
     """
     _check_structure(data)
+    decoder = _patient_decoder() if len(data) > LARGE else _DECODER
     try:
-        value = _DECODER.decode(data.decode("utf-8"))
+        value: object = decoder.decode(_text(data))
     except UnicodeDecodeError as error:
-        raise _invalid(error.start, "the body is not UTF-8 text") from None
+        text = data[: error.start].decode("utf-8")
+        raise _invalid(text, len(text), "the body is not UTF-8 text", error.start) from None
     except json.JSONDecodeError as error:
-        if data.startswith(b"\xef\xbb\xbf"):
-            raise _invalid(0, "the body starts with a byte order mark; send plain UTF-8") from None
-        raise _invalid(error.pos, error.msg) from None
+        reason = error.msg
+        if data.startswith(codecs.BOM_UTF8):
+            reason = "the body starts with a byte order mark; send plain UTF-8"
+        raise _invalid(error.doc, error.pos, reason, error.pos) from None
     except RecursionError:
         raise _too_deep() from None
     except ValueError as error:
         # int() names a number of too many digits, the hooks above name the rest.
-        raise _invalid(0, str(error)[:200]) from None
-    if _SURROGATE.search(data) and not _encodable(json.dumps(value, ensure_ascii=False)):
-        _refuse_surrogate(value)
+        raise InvalidRequest.at(("body",), f"JSON decode error: {error}", "json_invalid") from None
+    if any(_SURROGATE.search(data, at, at + STEP + 3) for at in range(0, len(data), STEP)):
+        _refuse_surrogates(value)
     return value
 
 
-def _invalid(position: int, reason: str) -> InvalidRequest:
-    return InvalidRequest.at(("body", position), f"JSON decode error: {reason}", "json_invalid")
+def _text(data: bytes) -> str:
+    """Raises UnicodeDecodeError, whose ``start`` counts from the beginning of ``data``."""
+    if len(data) <= STEP:
+        return data.decode("utf-8")
+    decode = codecs.getincrementaldecoder("utf-8")().decode
+    try:
+        pieces = [decode(data[at : at + STEP]) for at in range(0, len(data), STEP)]
+        return "".join((*pieces, decode(b"", True)))
+    except UnicodeDecodeError:
+        return data.decode("utf-8")
+
+
+def _invalid(text: str, position: int, reason: str, loc: int) -> InvalidRequest:
+    line = text.count("\n", 0, position) + 1
+    column = position - text.rfind("\n", 0, position)
+    message = f"JSON decode error: {reason} (line {line}, column {column})"
+    return InvalidRequest.at(("body", loc), message, "json_invalid")
 
 
 def _too_deep() -> InvalidRequest:
@@ -77,51 +131,74 @@ def _too_deep() -> InvalidRequest:
     )
 
 
-def _too_long() -> InvalidRequest:
+def _too_long(most: int, what: str) -> InvalidRequest:
     return InvalidRequest.at(
-        ("body",), f"more than {MAX_VALUES} JSON values; send less at a time", "json_too_long"
+        ("body",), f"the JSON has more than {most} {what}; send less at a time", "json_too_long"
     )
 
 
 def _check_structure(data: bytes) -> None:
     """Bound depth and number of values before anything is built from them."""
-    if data.count(b"[") + data.count(b"{") <= MAX_DEPTH and data.count(b",") <= MAX_VALUES:
+    if sum(data.count(b"\\", at, at + STEP) for at in range(0, len(data), STEP)) > MAX_ESCAPES:
+        raise _too_long(MAX_ESCAPES, "escape sequences")
+    if len(data) <= LARGE and data.count(b"[") + data.count(b"{") <= MAX_DEPTH:
         return
-    bare = _structure(data)
-    if bare.count(b'"') > 4 * MAX_VALUES:
-        # More strings than values may be; matching them would take long.
-        raise _too_long()
-    bare = _STRING.sub(b"", bare)
-    if bare.count(b",") + bare.count(b"[") + bare.count(b"{") > MAX_VALUES:
-        raise _too_long()
-    if _deeper(bare.translate(_ONE_KIND, b",")):
-        raise _too_deep()
+    values = strings = depth = at = 0
+    inside = False
+    while at < len(data):
+        piece = _piece(data, at)
+        at += len(piece)
+        if not inside and len(piece) >= STEP and not piece.translate(None, _NOT_STRUCTURE):
+            raise _too_long(STEP, "digits or blanks in a row")
+        quoted, inside = _structure(piece, inside)
+        strings += quoted.count(b'"') // 2
+        if strings > 2 * MAX_VALUES:
+            # More strings than values may be; matching them would take long.
+            raise _too_long(MAX_VALUES, "values")
+        bare = _STRING.sub(b"", quoted)
+        values += bare.count(b",") + bare.count(b"[") + bare.count(b"{")
+        if values > MAX_VALUES:
+            raise _too_long(MAX_VALUES, "values")
+        depths = list(accumulate(array("b", bare.translate(_DEEPER, b",")), initial=depth))
+        if max(depths) > MAX_DEPTH:
+            raise _too_deep()
+        if min(depths) < 0:
+            # It closes what was never opened: the parser gets no further, and says it better.
+            return
+        depth = depths[-1]
 
 
-def _structure(data: bytes) -> bytes:
-    """The brackets and commas of ``data``, and quotes around those that are inside strings."""
-    if b"\\" in data:
-        data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
+def _piece(data: bytes, at: int) -> bytes:
+    """A step of ``data`` that does not end between a backslash and what it escapes."""
+    piece = data[at : at + STEP]
+    backslashes = len(piece) - len(piece.rstrip(b"\\"))
+    return piece if backslashes % 2 == 0 else data[at : at + STEP + 1]
+
+
+def _structure(piece: bytes, inside: bool) -> tuple[bytes, bool]:
+    """Brackets and commas of a piece, with quotes around those inside strings.
+
+    Args:
+        piece: a piece of JSON text.
+        inside: whether it begins inside a string.
+
+    Returns:
+        The structure, in which every string is closed, and whether the piece ends inside one.
+    """
+    if b"\\" in piece:
+        piece = piece.replace(b"\\\\", b"").replace(b'\\"', b"")
+    bare = piece.translate(None, _NOT_STRUCTURE)
+    if inside:
+        bare = b'"' + bare
+    inside = bare.count(b'"') % 2 == 1
+    if inside:
+        bare += b'"'
     # With nothing but structure left, two quotes in a row are an empty string or the seam of two
     # strings; without them, what was inside a string still is.
-    return data.translate(None, _NOT_STRUCTURE).replace(b'""', b"")
+    return bare.replace(b'""', b""), inside
 
 
-def _deeper(brackets: bytes) -> bool:
-    """Whether square brackets nest deeper than MAX_DEPTH. Each round takes the innermost level."""
-    for _ in range(MAX_DEPTH):
-        outer = brackets.replace(b"[]", b"")
-        if len(outer) == len(brackets):
-            break
-        brackets = outer
-    else:
-        return bool(brackets)
-    # Unbalanced brackets are no JSON; what is wrong with a shallow one the parser says better.
-    depths = accumulate(1 if b == ord("[") else -1 for b in brackets)
-    return any(depth > MAX_DEPTH for depth in depths)
-
-
-def _refuse_surrogate(value: object) -> NoReturn:
+def _refuse_surrogates(value: object) -> None:
     """Name the first string that holds half of a surrogate pair: no tokenizer and no response
     takes it."""
     pending: list[tuple[Location, object]] = [(("body",), value)]
@@ -137,7 +214,6 @@ def _refuse_surrogate(value: object) -> NoReturn:
         elif isinstance(value, list):
             items = reversed(list(enumerate(value)))
             pending.extend(((*loc, i), item) for i, item in items)
-    raise AssertionError("no such string")
 
 
 def _encodable(text: str) -> bool:

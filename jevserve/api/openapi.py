@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi.openapi.docs import get_swagger_ui_html
-
 from jevserve import __version__
 from jevserve.api import systemone as limits
 from jevserve.api.assets import FORMATS, MAX_ASSETS, MAX_PLACEHOLDER
@@ -217,6 +215,8 @@ def _paths() -> dict[str, Any]:
     page = {"description": "The page.", "headers": _ID_HEADERS}
     text = {**page, "content": {"text/plain": {"schema": {"type": "string"}}}}
     html = {**page, "content": {"text/html": {"schema": {"type": "string"}}}}
+    known = {"description": "The browser has this very page.", "headers": _ID_HEADERS}
+    off = _response("The page is turned off.", "Error")
     return {
         "/v1/systemone": _decide("Answer questions about a state", "system_one", body_notes),
         "/v1/decisions": _decide(
@@ -238,12 +238,6 @@ def _paths() -> dict[str, Any]:
             },
         ),
         "/metrics": _get("Prometheus metrics of this one process", "metrics", {"200": text}),
-        "/docs": _get("This document for people", "docs", {"200": html}),
+        "/docs": _get("This document for people", "docs", {"200": html, "304": known}),
+        "/": _get("A page to ask in", "page", {"200": html, "304": known, "404": off}),
     }
-
-
-def docs_page() -> str:
-    """Swagger UI for the document. Its scripts come from a public CDN, so a browser without
-    internet shows an empty page; ``/openapi.json`` never does."""
-    page = get_swagger_ui_html(openapi_url="openapi.json", title="jevserve")
-    return bytes(page.body).decode()

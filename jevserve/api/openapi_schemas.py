@@ -34,9 +34,22 @@ def _one_of(*names: str) -> dict[str, Any]:
 
 
 _PROBABILITY = {"type": "number", "minimum": 0, "maximum": 1}
-_PROBABILITIES = {"type": "object", "additionalProperties": _PROBABILITY, "minProperties": 1}
-_COUNT = {"type": "integer", "minimum": 0}
-_MS = {"type": "number", "minimum": 0}
+_CONFIDENCE = {**_PROBABILITY, "description": "0 where all are alike, 1 where one is certain."}
+
+
+def _probabilities(description: str) -> dict[str, Any]:
+    shape = {"type": "object", "additionalProperties": _PROBABILITY, "minProperties": 1}
+    return {**shape, "description": description}
+
+
+def _count(description: str) -> dict[str, Any]:
+    return {"type": "integer", "minimum": 0, "description": description}
+
+
+def _ms(description: str) -> dict[str, Any]:
+    return {"type": "number", "minimum": 0, "description": description}
+
+
 _INSTRUCTIONS = _text("What the model should decide.", null=True)
 
 
@@ -97,6 +110,7 @@ SCHEMAS: dict[str, Any] = {
             "instructions": _INSTRUCTIONS,
             "criteria": {
                 "type": ["object", "null"],
+                "description": "What `true` and `false` mean; one of them is enough.",
                 "properties": {
                     "true": _text("What counts as yes.", null=True),
                     "false": _text("What counts as no.", null=True),
@@ -137,8 +151,12 @@ SCHEMAS: dict[str, Any] = {
     "Asset": _object(
         {
             "type": {"enum": ["image", None]},
-            "format": {"enum": [*FORMATS, None]},
-            "data_base64": {"type": ["string", "null"], "contentEncoding": "base64"},
+            "format": {"enum": [*FORMATS, None], "description": "Checked against the bytes."},
+            "data_base64": {
+                "type": ["string", "null"],
+                "contentEncoding": "base64",
+                "description": "The image itself, where it is no part of a form.",
+            },
             "part": {"type": ["string", "null"], "description": "Name of a part of the form."},
         },
         required=(),
@@ -152,18 +170,23 @@ SCHEMAS: dict[str, Any] = {
                 "additionalProperties": ref("Answer"),
                 "description": "Exactly one answer for every question id.",
             },
-            "usage": ref("Usage"),
-            "x_jevserve": ref("Account"),
+            "usage": {**ref("Usage"), "description": "What was read."},
+            "x_jevserve": {**ref("Account"), "description": "Where tokens and time went."},
         },
     ),
     "Answer": _one_of("NoulAnswer", "ChoiceAnswer", "ScoreAnswer"),
-    "NoulAnswer": _object({"type": {"const": "noul"}, "noul": _PROBABILITY}),
+    "NoulAnswer": _object(
+        {
+            "type": {"const": "noul"},
+            "noul": {**_PROBABILITY, "description": "Probability of yes."},
+        }
+    ),
     "ChoiceAnswer": _object(
         {
             "type": {"const": "choice"},
             "choice": {"type": "string", "description": "The most probable option."},
-            "confidence": _PROBABILITY,
-            "probabilities": _PROBABILITIES,
+            "confidence": _CONFIDENCE,
+            "probabilities": _probabilities("Of each option, as asked; sum 1."),
         },
         description="confidence = (p_max - 1/n) / (1 - 1/n), and 1 for a single option.",
     ),
@@ -171,26 +194,37 @@ SCHEMAS: dict[str, Any] = {
         {
             "type": {"const": "score"},
             "score": {"type": "number", "minimum": 0, "description": "Sum of i * p_i."},
-            "confidence": _PROBABILITY,
+            "confidence": _CONFIDENCE,
             "legend": {
                 "type": "object",
+                "description": "Each level as it was sent, by its number.",
                 "additionalProperties": _text("The level as it was sent.", null=False),
             },
-            "probabilities": _PROBABILITIES,
+            "probabilities": _probabilities("Of each level, by its number; sum 1."),
         },
         description="confidence = max(0, 1 - E|i - mode| / D) with D = mean of |i - (n-1)/2|, "
         "and 1 for a single level.",
     ),
-    "Usage": _object({"input_tokens": _COUNT, "output_tokens": _COUNT}),
+    "Usage": _object(
+        {
+            "input_tokens": _count("Tokens of the request; text that rows share counts once."),
+            "output_tokens": _count("Always 0: no text is generated."),
+        }
+    ),
     "Account": _object(
         {
-            "cached_tokens": _COUNT,
-            "computed_tokens": _COUNT,
-            "rows": _COUNT,
-            "plan_ms": _MS,
-            "engine_ms": _MS,
-            "total_ms": _MS,
-            "replica": {"type": "string"},
+            "cached_tokens": _count("Taken from the engine's prefix cache, summed over rows."),
+            "computed_tokens": _count(
+                "Computed, summed over rows; rows that share text may each compute it."
+            ),
+            "rows": _count("Rows that the engine read."),
+            "plan_ms": _ms("Planning in the router."),
+            "engine_ms": _ms("In the engine replica, from arrival to the last row."),
+            "total_ms": _ms("In the router, from the parsed request to the answers."),
+            "replica": {
+                "type": "string",
+                "description": "The engine replica, empty where none was needed.",
+            },
         },
         description="Where tokens and milliseconds went.",
     ),

@@ -42,8 +42,9 @@ READYZ = Endpoint("/readyz", _GET)
 METRICS = Endpoint("/metrics", _GET)
 OPENAPI = Endpoint("/openapi.json", _GET)
 DOCS = Endpoint("/docs", _GET)
+PAGE = Endpoint("/", _GET)
 
-ENDPOINTS = (SYSTEM_ONE, DECISIONS, MODELS, HEALTHZ, READYZ, METRICS, OPENAPI, DOCS)
+ENDPOINTS = (SYSTEM_ONE, DECISIONS, MODELS, HEALTHZ, READYZ, METRICS, OPENAPI, DOCS, PAGE)
 
 _EXACT = {path: e for e in ENDPOINTS for path in (e.path, *e.aliases)}
 _SUFFIXES = tuple((path, e) for path, e in _EXACT.items() if e.any_prefix)

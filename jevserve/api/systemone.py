@@ -12,6 +12,7 @@ from typing import Any, TypeGuard, TypeVar
 
 from jevserve.api.assets import parse_assets
 from jevserve.api.issues import Issues, json_name, shown
+from jevserve.api.spelling import meant
 from jevserve.decisions.request import (
     Choice,
     DecisionRequest,
@@ -90,7 +91,7 @@ def _is_text(value: object) -> TypeGuard[StructuredText]:
 def _state(body: dict[str, Any], issues: Issues) -> StructuredText:
     value = body.get("state")
     if value is None:
-        issues.missing(("body", "state"))
+        issues.missing(("body",), "state", body)
     elif _is_text(value):
         return value
     else:
@@ -106,7 +107,7 @@ def _questions(body: dict[str, Any], issues: Issues) -> tuple[tuple[str, Questio
     loc: Location = ("body", "questions")
     value = body.get("questions")
     if value is None:
-        issues.missing(loc)
+        issues.missing(("body",), "questions", body)
         return ()
     if not isinstance(value, dict):
         issues.add(
@@ -142,20 +143,21 @@ def _question(loc: Location, value: object, issues: Issues) -> Question | None:
     if not isinstance(value, dict):
         issues.add(loc, f"Input should be a question object, not {json_name(value)}", "dict_type")
         return None
-    if "type" not in value:
-        issues.add(loc, "Unable to extract tag using discriminator 'type'", "union_tag_not_found")
-        return None
-    kind = value["type"]
-    parse_kind = _KINDS.get(kind) if isinstance(kind, str) else None
-    if parse_kind is None:
-        issues.add(
-            loc,
-            f"Input tag {shown(kind)} found using 'type' does not match any of the expected tags: "
-            "'noul', 'choice', 'score'",
-            "union_tag_invalid",
-        )
-        return None
-    return parse_kind((*loc, kind), value, issues)
+    kind = value.get("type")
+    if isinstance(kind, str) and kind in _KINDS:
+        return _KINDS[kind]((*loc, kind), value, issues)
+    known = ", ".join(f'"{k}"' for k in _KINDS)
+    if kind is None:
+        issues.missing(loc, "type", value, f": one of {known}")
+    else:
+        text = f"type must be one of {known}, not {shown(kind)}"
+        issues.add((*loc, "type"), text + _other_kind(kind), "literal_error")
+    return None
+
+
+def _other_kind(kind: object) -> str:
+    near = (k for k in _KINDS if isinstance(kind, str) and meant(k, (kind,)))
+    return next((f'; did you mean "{k}"?' for k in near), "")
 
 
 def _optional_text(loc: Location, value: object, issues: Issues) -> StructuredText | None:
@@ -195,7 +197,9 @@ def _noul(loc: Location, question: dict[str, Any], issues: Issues) -> Noul:
     false = _optional_text((*at, "false"), criteria.get("false"), issues)
     given = (question.get("instructions"), criteria.get("true"), criteria.get("false"))
     if all(text is None for text in given):
-        issues.add(loc, "a noul needs 'instructions' or a described outcome in 'criteria'")
+        text = "a noul needs 'instructions' or a described outcome in 'criteria'"
+        hint = issues.hint("instructions", question) or issues.hint("criteria", question)
+        issues.add(loc, text + hint)
     return Noul(instructions, true, false)
 
 
@@ -210,14 +214,13 @@ def _criteria(
     issues: Issues,
 ) -> _Criteria | None:
     """The question's ``criteria`` where they are of ``kind``; ``wanted`` says so in words."""
-    at = (*loc, "criteria")
     criteria = question.get("criteria")
     if criteria is None:
-        issues.missing(at)
+        issues.missing(loc, "criteria", question, f": {wanted}")
         return None
     if not isinstance(criteria, kind):
         text = f"Input should be {wanted}, not {json_name(criteria)}"
-        issues.add(at, text, f"{kind.__name__}_type")
+        issues.add((*loc, "criteria"), text, f"{kind.__name__}_type")
         return None
     return criteria
 
@@ -252,8 +255,8 @@ def _score(loc: Location, question: dict[str, Any], issues: Issues) -> Score | N
 
 
 _KINDS: dict[str, Callable[[Location, dict[str, Any], Issues], Question | None]] = {
-    "noul": _noul,
     "choice": _choice,
+    "noul": _noul,
     "score": _score,
 }
 

@@ -131,6 +131,7 @@ def draw(
         pictures[name] = file
         vectors = [np.asarray(o.probabilities) for o in answered]
         truth = [data[name][o.number].truth for o in answered]
-        title = f"{name}, {len(vectors)} decisions"
+        shown = len(vectors) // 2 if found.held_out else len(vectors)
+        title = f"{name}: {shown} of {len(vectors)} decisions"
         plots.reliability(folder / file, title, vectors, truth, found.held_out)
     return pictures

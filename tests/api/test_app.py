@@ -132,7 +132,8 @@ async def test_a_compressed_body_is_read(rig, pack):
 
 
 async def test_images_reach_a_model_that_reads_them_and_are_refused_by_one_that_does_not():
-    body = BODY | {"assets": {"<image:00>": {"type": "image", "part": "asset-0"}}}
+    assets = {"<image:00>": {"type": "image", "part": "asset-0"}}
+    body = BODY | {"state": ["see", "<image:00>"], "assets": assets}
     content = form(
         ("request", "application/json", json.dumps(body).encode()), ("asset-0", "image/png", png())
     )

@@ -41,7 +41,9 @@ def test_every_value_comes_back_as_it_was_written(value, ascii):
 @given(values, st.booleans())
 def test_brackets_are_counted_outside_strings_alone(value, ascii):
     document = json.dumps(value, ensure_ascii=ascii).encode()
-    bare = json_text._STRING.sub(b"", json_text._structure(document)).replace(b",", b"")
+    quoted, inside = json_text._structure(document, False)
+    bare = json_text._STRING.sub(b"", quoted).replace(b",", b"")
+    assert not inside
 
     def brackets(v: object) -> int:
         if isinstance(v, dict):
@@ -75,9 +77,73 @@ def test_a_million_open_brackets_are_refused_and_not_recursed_into(bracket):
 
 def test_too_many_values_are_refused_before_they_are_built(monkeypatch):
     monkeypatch.setattr(json_text, "MAX_VALUES", 1000)
+    monkeypatch.setattr(json_text, "LARGE", 1000)
     assert refusal(b"[" + b"0," * 3000 + b"0]")[1] == "json_too_long"
     assert refusal(b'"["[' * 3000)[1] == "json_too_long"
     assert parse_json(b'["' + b"0," * 3000 + b'"]') == ["0," * 3000]
+
+
+def outcome(data: bytes) -> object:
+    try:
+        return parse_json(data)
+    except InvalidRequest as error:
+        return [(i.loc, i.type, i.msg) for i in error.issues]
+
+
+documents = st.tuples(values, st.booleans()).map(lambda v: json.dumps(v[0], ensure_ascii=v[1]))
+broken = st.text(st.sampled_from('[]{}",:\\\n u0d8 1e-.éN\u0661'), max_size=120)
+
+
+@given(
+    (documents | broken).map(str.encode)
+    | st.tuples(documents.map(str.encode), st.integers(0, 200), st.binary(max_size=3)).map(
+        lambda v: v[0][: v[1]] + v[2] + v[0][v[1] :]
+    )
+)
+def test_a_large_body_is_read_as_a_small_one_is(data):
+    small = outcome(data)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(json_text, "LARGE", 0)
+        patch.setattr(json_text, "STEP", 7)
+        large = outcome(data)
+    said = str(large)
+    if "in a row" in said:
+        assert len(data) >= 7
+    elif "digits 0 to 9" in said:
+        assert "json_invalid" in str(small)
+    else:
+        assert json.dumps(large) == json.dumps(small)
+
+
+@pytest.mark.parametrize(
+    "run", [b" " * 600_000, b"1" * 600_000, b"1." + b"0" * 600_000, b"\n" * 600_000]
+)
+def test_no_run_of_digits_or_blanks_takes_long(run):
+    assert refusal(b'{"a":' + run + b"1}")[1] == "json_too_long"
+    assert parse_json(b'{"a":"' + run.replace(b"\n", b" ") + b'"}')
+
+
+def test_strings_full_of_escapes_are_refused_before_they_are_read():
+    assert refusal(b'["' + b"\\n" * 2**20 + b'\\n"]')[1] == "json_too_long"
+    assert parse_json(b'["' + b"\\n" * 1000 + b'"]')
+
+
+def test_a_large_number_in_other_digits_than_ours_is_no_number():
+    body = '{"a": "%s", "b": 1\u0661}' % ("x" * json_text.LARGE)
+    assert refusal(body.encode())[1] == "json_invalid"
+
+
+@pytest.mark.parametrize(
+    ("body", "where"),
+    [
+        (b"{", "line 1, column 2"),
+        (b'{\n  "a": 1,\n  "b" 2\n}', "line 3, column 7"),
+        ('{\n"é": "'.encode() + b'\xff"}', "line 2, column 7"),
+        (b'{"a": 1}\n\nx', "line 3, column 1"),
+    ],
+)
+def test_what_is_not_json_is_pointed_at_by_line_and_column(body, where):
+    assert where in refusal(body)[2]
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])

@@ -26,6 +26,10 @@ from jevserve.api.paths import normal_prefix, resolve
         ("/jev/healthz", paths.HEALTHZ),
         ("/jev/v1/models", paths.MODELS),
         ("/jev/metrics/", paths.METRICS),
+        ("/", paths.PAGE),
+        ("", paths.PAGE),
+        ("/jev", paths.PAGE),
+        ("/jev/", paths.PAGE),
     ],
 )
 def test_a_path_means_its_endpoint(path, endpoint):
@@ -35,9 +39,7 @@ def test_a_path_means_its_endpoint(path, endpoint):
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
-        "",
-        "/jev",
+        "/other",
         "/v1",
         "/v1/systemone/x",
         "/xv1x/systemon",

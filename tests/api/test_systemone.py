@@ -206,7 +206,7 @@ def asset(data: bytes = png(), **fields: object) -> dict:
 
 def test_images_are_read_from_base64_and_from_parts():
     assets = {"<a>": asset(format="png"), "<b>": asset(jpeg(), format="jpg"), "<c>": {"part": "p"}}
-    request = parse(body(assets=assets), parts={"p": png(400, 300)})
+    request = parse(body(assets=assets, state="<a><b><c>"), parts={"p": png(400, 300)})
     assert request.media == (
         Media("<a>", "image/png", png()),
         Media("<b>", "image/jpeg", jpeg()),
@@ -215,7 +215,8 @@ def test_images_are_read_from_base64_and_from_parts():
 
 
 def test_with_a_part_the_base64_is_ignored():
-    assert parse(body(assets={"<a>": {"part": "p", "data_base64": 5}}), parts={"p": png()})
+    assets = {"<a>": {"part": "p", "data_base64": 5}}
+    assert parse(body(assets=assets, state="<a>"), parts={"p": png()}).media
 
 
 @pytest.mark.parametrize(
@@ -240,7 +241,43 @@ def test_with_a_part_the_base64_is_ignored():
     ],
 )
 def test_a_wrong_asset_is_refused_by_name(assets, loc, type):
-    assert issues(body(assets=assets), parts={}) == [(("body", "assets", *loc), type)]
+    found = issues(body(assets=assets, state="<a>"), parts={})
+    assert found == [(("body", "assets", *loc), type)]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"state": ["about", {"picture": "<a>"}]},
+        {"questions": {"q": {"type": "noul", "instructions": "Is <a> a dog?"}}},
+        {"questions": {"q": {"type": "choice", "criteria": {"x": ["<a>"], "y": None}}}},
+        {"questions": {"q": {"type": "score", "criteria": ["like <a>", "else"]}}},
+    ],
+)
+def test_an_image_is_used_where_any_text_holds_its_placeholder(place):
+    assert parse(body(assets={"<a>": asset()}, **place)).media
+
+
+def test_an_image_that_no_text_uses_is_refused_by_its_placeholder():
+    keys = {"q": {"type": "choice", "criteria": {"<a>": None}}}
+    assets = {"<a>": asset(), "<b>": asset()}
+    assert issues(body(assets=assets, state="<b><", user="<a>", questions=keys)) == [
+        (("body", "assets", "<a>"), "asset_unused")
+    ]
+
+
+def test_a_text_that_names_no_asset_is_text():
+    state = "<image:0123456789abcdef0123456789abcdef> and <a>"
+    assert parse(body(assets={"<a>": asset()}, state=state)).state == state
+
+
+def test_images_count_at_every_use():
+    one = png() + bytes(10 * 2**20)
+    assets = {"<a>": {"part": "p"}, "<b>": asset()}
+    assert parse(body(assets=assets, state="<a><b><a><a>"), parts={"p": one}).media
+    assert issues(body(assets=assets, state="<a><b><a><a><a>"), parts={"p": one}) == [
+        (("body", "assets"), "too_long")
+    ]
 
 
 def test_a_part_that_is_not_there_or_not_used_is_refused():

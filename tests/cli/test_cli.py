@@ -38,6 +38,7 @@ def test_the_commands_are_those_that_are_documented() -> None:
         "serve",
         "decide",
         "doctor",
+        "eval",
         "models",
         "models prepare",
         "models inspect",

@@ -1,4 +1,4 @@
-"""One real service and two doors without engines for all tests of clients, and their drivers."""
+"""Two doors without engines for all tests of clients, and their drivers."""
 
 from __future__ import annotations
 
@@ -10,14 +10,6 @@ from jevserve.api.app import ApiOptions
 from jevserve.api.auth import ENV_KEYS, load_keys
 from tests.clients.door import Door
 from tests.clients.field import Client, Conversation, Speak
-from tests.serving.service import Service, running
-
-
-@pytest.fixture(scope="session")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service with the default model, as `jevserve serve` starts it."""
-    with running(tmp_path_factory.mktemp("clients"), {"models": [{"name": "jev-embed"}]}) as up:
-        yield up
 
 
 @pytest.fixture(scope="session")

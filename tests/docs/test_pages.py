@@ -6,7 +6,7 @@ import os
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from jevserve.settings import load
 from tests.docs.comparing import difference
 from tests.docs.pages import REASONS, ROOT, Block, Page, paths, read
 from tests.docs.shell import DOCUMENTED, Shell, linked_cache
-from tests.serving.service import Service, running
+from tests.serving.service import Service
 
 #: Commands that ask the running service without naming its address.
 ASKING = ("jevserve decide", "jevserve eval")
@@ -42,25 +42,6 @@ def model_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return linked_cache(tmp_path_factory.mktemp("docs-cache"))
 
 
-@pytest.fixture(scope="module", autouse=True)
-def starting(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Future[Service] | None]:
-    """The service starts while the pages that ask nothing are read."""
-    asking = [i for i in request.session.items if i.path == request.path]
-    if not any(item.get_closest_marker("ray") for item in asking):
-        yield None
-        return
-    with ExitStack() as stack, ThreadPoolExecutor(1) as pool:
-        started = running(tmp_path_factory.mktemp("service"), {})
-        yield pool.submit(stack.enter_context, started)
-
-
-@pytest.fixture(scope="module")
-def service(starting: Future[Service]) -> str:
-    return starting.result().url.removeprefix("http://")
-
-
 def names(pages: list[Page]) -> list[str]:
     return [page.name for page in pages]
 
@@ -70,15 +51,16 @@ def readers(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
     model_cache: Path,
-    service: str,
+    service: Service,
 ) -> Iterator[dict[str, Future[None]]]:
     """Two readers at a time, each of a page that asks the service."""
     asking = [i for i in request.session.items if isinstance(i, pytest.Function)]
     asked: list[Any] = [i.callspec.params["page"] for i in asking if "readers" in i.fixturenames]
+    address = service.url.removeprefix("http://")
     with ThreadPoolExecutor(2) as pool:
         yield {
             page.name: pool.submit(
-                follow, page, tmp_path_factory.mktemp("page"), model_cache, service
+                follow, page, tmp_path_factory.mktemp("page"), model_cache, address
             )
             for page in asked
         }

