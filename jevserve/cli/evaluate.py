@@ -15,7 +15,7 @@ from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 from jevserve.cli.console import errors, output
 from jevserve.client import DEFAULT_URL, AsyncClient
 from jevserve.errors import SettingsError
-from jevserve.evaluation.asking import Asked, Ledger, ask_all, digest, with_shuffles
+from jevserve.evaluation.asking import Asked, Ledger, Outcome, ask_all, digest, with_shuffles
 from jevserve.evaluation.figures import figures
 from jevserve.evaluation.generated import Labelled
 from jevserve.evaluation.own_data import read_decisions
@@ -143,11 +143,17 @@ def ask_with_progress(
         known = sum((a.item.set, a.number, a.order) in ledger.known for a in asked)
         task = bar.add_task("asking", total=len(asked), completed=known)
 
+        def told(outcome: Outcome) -> None:
+            bar.advance(task)
+            done = int(bar.tasks[task].completed)
+            if not errors.is_terminal and done % max(1, len(asked) // 10) == 0:
+                errors.print(f"asked {done} of {len(asked)}")
+
         async def run() -> None:
             async with AsyncClient(url, api_key=key, timeout_s=timeout) as client:
                 await ask_all(
                     client, asked, ledger, model=model, seed=seed, concurrency=concurrency,
-                    told=lambda outcome: bar.advance(task),
+                    told=told,
                 )  # fmt: skip
 
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ import pytest
 from jevserve.api.app import ApiOptions, build_app
 from jevserve.api.auth import ENV_KEYS, load_keys
 from jevserve.errors import MaxTokensExceeded
+from jevserve.evaluation import asking
 from tests.api.live import serve
 from tests.fakes import FakeService
 
@@ -112,21 +115,13 @@ def test_an_interrupted_evaluation_goes_on_where_it_stopped(
     run: Run, data: str, fake: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     out = ("--out", str(tmp_path / "out"), "--orders", "0", "--no-plots", "--concurrency", "1")
-    decide = fake.decide
     after = 4
-
-    async def interrupted(request: Any, caller: Any) -> Any:
-        if len(fake.calls) == after:
-            raise KeyboardInterrupt
-        return await decide(request, caller)
-
-    from jevserve.evaluation import asking
-
     ask, asked = asking.ask, []
 
     async def counting(*arguments: Any) -> Any:
         if len(asked) == after:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
+            await asyncio.Event().wait()
         asked.append(arguments)
         return await ask(*arguments)
 
