@@ -338,7 +338,7 @@ def _ignored_fields(body: dict[str, Any], issues: Issues) -> None:
                 ("body", name), f"Input should be an object, not {json_name(value)}", "dict_type"
             )
     for name in ("images", "videos"):
-        if body.get(name):
+        if body.get(name) not in (None, []):
             issues.add(
                 ("body", name),
                 "is not read here; attach images through 'assets' and their placeholders",

@@ -146,7 +146,7 @@ def ask_with_progress(
         def told(outcome: Outcome) -> None:
             bar.advance(task)
             done = int(bar.tasks[task].completed)
-            if not errors.is_terminal and done % max(1, len(asked) // 10) == 0:
+            if not errors.is_terminal and len(asked) >= 100 and done % (len(asked) // 10) == 0:
                 errors.print(f"asked {done} of {len(asked)}")
 
         async def run() -> None:

@@ -10,14 +10,7 @@ import numpy as np
 from jevserve.adapters.base import Adapter, Prepared, Tokenizer, check_budget, validate
 from jevserve.decisions.combine import Vector, cosines, probabilities
 from jevserve.decisions.plan import Plan, RowResult
-from jevserve.decisions.request import (
-    Choice,
-    DecisionRequest,
-    Noul,
-    Question,
-    Score,
-    candidate_count,
-)
+from jevserve.decisions.request import DecisionRequest, candidate_count
 from jevserve.evaluation.generated import Labelled
 from jevserve.evaluation.reference import ReferenceEmbedder
 
@@ -78,15 +71,5 @@ class Decider:
             probabilities(combine, plan, results, candidate_count(item.question)),
             cosines(combine, plan, results, values),
             combine.order,
-            label(item.question, item.truth),
+            item.label,
         )
-
-
-def label(question: Question, truth: int) -> str:
-    if isinstance(question, Noul):
-        return "no" if truth else "yes"
-    if isinstance(question, Score):
-        return str(truth)
-    assert isinstance(question, Choice)
-    name, description = question.options[truth]
-    return str(description if description is not None else name)

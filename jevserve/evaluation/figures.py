@@ -11,7 +11,6 @@ import numpy as np
 from jevserve.decisions.combine import Vector
 from jevserve.decisions.request import Score
 from jevserve.evaluation.asking import Outcome
-from jevserve.evaluation.decide import label
 from jevserve.evaluation.generated import Labelled
 from jevserve.evaluation.metrics import (
     Measurement,
@@ -21,6 +20,9 @@ from jevserve.evaluation.metrics import (
 )
 
 RESAMPLES = 1_000
+
+#: Decisions from which a temperature is fitted; fewer fit anything.
+MIN_FIT = 20
 
 #: Sharper or flatter than this by a temperature is no calibration any more.
 LOWEST_T, HIGHEST_T = 0.05, 20.0
@@ -106,7 +108,7 @@ def figures(items: Sequence[Labelled], outcomes: Sequence[Outcome], seed: int) -
         return SetFigures(kind, refused)
     vectors = [np.asarray(o.probabilities) for o in answered]
     truth = [items[o.number].truth for o in answered]
-    labels = [label(items[o.number].question, items[o.number].truth) for o in answered]
+    labels = [items[o.number].label for o in answered]
     return SetFigures(
         kind=kind,
         refused=refused,
@@ -164,8 +166,8 @@ def least(loss: Callable[[float], float], low: float, high: float, steps: int = 
 
 
 def held_out(vectors: Sequence[Vector], truth: Sequence[int]) -> HeldOut | None:
-    """Fitted on the even, reported on the odd; None for fewer than two decisions."""
-    if len(vectors) < 2:
+    """Fitted on the even, reported on the odd; None for too few decisions."""
+    if len(vectors) < 2 * MIN_FIT:
         return None
     temperature = fitted_temperature(vectors[::2], truth[::2])
     odd, odd_truth = vectors[1::2], truth[1::2]

@@ -38,6 +38,17 @@ class Labelled:
     question: Question
     truth: int
 
+    @property
+    def label(self) -> str:
+        """Text of the right candidate."""
+        if isinstance(self.question, Noul):
+            return "no" if self.truth else "yes"
+        if isinstance(self.question, Score):
+            return str(self.truth)
+        assert isinstance(self.question, Choice)
+        name, description = self.question.options[self.truth]
+        return str(description if description is not None else name)
+
 
 def generate(half: int, seed: int = SEED) -> list[Labelled]:
     """About 3,800 decisions of one half, in a shuffled order."""

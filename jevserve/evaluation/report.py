@@ -35,7 +35,7 @@ def rows(sets: Mapping[str, SetFigures]) -> Iterator[tuple[str, ...]]:
             str(m.n),
             f"{m.accuracy:.3f} ({low:.2f}–{high:.2f})",
             f"{m.majority:.2f}",
-            f"{held.ece:.3f}" if held else "–",
+            f"{(held or m).ece:.3f}",
             f"{held.ece_fitted:.3f}" if held else "–",
             f"{held.temperature:.2f}" if held else "–",
             f"{m.brier:.3f}",
@@ -99,8 +99,8 @@ def page(
     text += "".join(f"- {note}\n" for note in notes(sets)) + "\n"
     text += (
         "ECE is of the odd items, as served and at the temperature T that was fitted on the even "
-        "ones. Flips: share of choices whose answer changed when their options came in another "
-        "order.\n"
+        "ones; with too few to fit one, of all items. Flips: share of choices whose answer "
+        "changed when their options came in another order.\n"
     )
     for name, file in pictures.items():
         text += f"\n![{name or 'accuracy of every set'}]({file})\n"

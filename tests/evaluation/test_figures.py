@@ -36,13 +36,19 @@ def test_the_fitted_temperature_undoes_a_sharpening(power: float) -> None:
 @given(seed=st.integers(0, 10_000), other=st.integers(0, 2))
 @settings(max_examples=20, deadline=None)
 def test_the_temperature_never_sees_the_half_that_it_is_judged_on(seed: int, other: int) -> None:
-    vectors, truth = sharpened(20, 2.0, seed)
+    vectors, truth = sharpened(40, 2.0, seed)
     changed = [y if i % 2 == 0 else other for i, y in enumerate(truth)]
 
     first, second = held_out(vectors, truth), held_out(vectors, changed)
 
     assert first is not None and second is not None
     assert first.temperature == second.temperature
+
+
+def test_too_few_decisions_fit_no_temperature() -> None:
+    vectors, truth = sharpened(39, 2.0, 1)
+
+    assert held_out(vectors, truth) is None
 
 
 @given(p=st.lists(st.floats(0.001, 1), min_size=2, max_size=6), temperature=st.floats(0.1, 10))
