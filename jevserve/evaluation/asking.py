@@ -20,6 +20,10 @@ from jevserve.decisions.request import Choice, Noul, Question
 from jevserve.evaluation.generated import Labelled
 
 
+#: Status codes that say nothing of the decision: unreachable, not let in, or not ready.
+UNANSWERABLE = frozenset({0, 401, 403, 408, 429, 503})
+
+
 @dataclass(frozen=True)
 class Asked:
     """A decision to be asked.
@@ -124,8 +128,9 @@ class Ledger:
             for line in lines[1:]:
                 try:
                     found = json.loads(line)
-                    if found["probabilities"] is not None:
-                        found["probabilities"] = tuple(found["probabilities"])
+                    if found["probabilities"] is None:
+                        continue  # refused then; it may be answered now
+                    found["probabilities"] = tuple(found["probabilities"])
                     self.note(Outcome(**found), write=False)
                 except (ValueError, TypeError, KeyError):
                     continue  # cut short when it was interrupted: asked again
@@ -158,7 +163,7 @@ async def ask_all(
     """Ask what the ledger does not know yet, ``concurrency`` at a time.
 
     Raises:
-        ServiceError: the service cannot be reached, or lets nobody in.
+        ServiceError: the service cannot be reached, lets nobody in, or is not ready.
     """
     left = iter([a for a in asked if (a.item.set, a.number, a.order) not in ledger.known])
 
@@ -184,7 +189,7 @@ async def ask(client: AsyncClient, asked: Asked, model: str | None, seed: int) -
     try:
         decision = await client.decide(item.state, {"answer": question}, model=model)
     except ServiceError as error:
-        if error.http_status in (0, 401, 403):
+        if error.http_status in UNANSWERABLE:
             raise
         return Outcome(*place, refusal=error.message[:300])
     timings = decision.timings

@@ -65,9 +65,9 @@ def notes(sets: Mapping[str, SetFigures]) -> Iterator[str]:
     if speeds:
         yield (
             f"median {np.median([s.p50_ms for s in speeds]):.0f} ms a decision as the client saw "
-            f"it, {np.median([s.service_p50_ms for s in speeds]):.0f} ms in the service; slowest "
-            f"set's p99 {max(s.p99_ms for s in speeds):.0f} ms"
+            f"it, {np.median([s.service_p50_ms for s in speeds]):.0f} ms in the service"
         )
+        yield f"99 % of the slowest set's within {max(s.p99_ms for s in speeds):.0f} ms"
 
 
 def document(
@@ -118,8 +118,10 @@ def draw(
     Raises:
         SettingsError: matplotlib is not installed.
     """
-    pictures = {"": "overview.png"}
-    plots.overview(folder / "overview.png", sets)
+    pictures = {}
+    if any(found.measurement for found in sets.values()):
+        pictures[""] = "overview.png"
+        plots.overview(folder / "overview.png", sets)
     for name, found in sets.items():
         answered = sorted(
             (o for o in outcomes if o.set == name and not o.order and o.probabilities is not None),

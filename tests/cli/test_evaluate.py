@@ -13,7 +13,7 @@ import pytest
 
 from jevserve.api.app import ApiOptions, build_app
 from jevserve.api.auth import ENV_KEYS, load_keys
-from jevserve.errors import MaxTokensExceeded
+from jevserve.errors import MaxTokensExceeded, RetryableError
 from jevserve.evaluation import asking
 from tests.api.live import serve
 from tests.fakes import FakeService
@@ -159,6 +159,33 @@ def test_refusals_are_told(run: Run, data: str, fake: FakeService) -> None:
     assert "refused" in shown
     assert "9,000 tokens" in shown
     assert "some decisions were refused" in err
+
+
+def test_what_was_refused_is_asked_again_when_the_evaluation_goes_on(
+    run: Run, data: str, fake: FakeService, tmp_path: Path
+) -> None:
+    out = ("--out", str(tmp_path), "--orders", "0")
+    fake.error = MaxTokensExceeded("9,000 tokens, at most 512")
+    run("eval", data, *out)
+    fake.error = None
+
+    code, _, err = run("eval", data, *out)
+
+    assert code == 0
+    assert "were refused" not in err
+    assert len(fake.calls) == 2 * len(LINES)
+
+
+def test_a_service_that_is_not_ready_is_no_refusal_of_the_data(
+    run: Run, data: str, fake: FakeService, tmp_path: Path
+) -> None:
+    fake.error = RetryableError("no replica is ready; retry", retry_after_ms=1, reason="no_replica")
+
+    code, _, err = run("eval", data, "--out", str(tmp_path))
+
+    assert code == 2
+    assert "no replica is ready" in err
+    assert not (tmp_path / "report.json").exists()
 
 
 def test_a_service_that_is_not_there_is_one_line(run: Run, data: str) -> None:

@@ -20,6 +20,8 @@ VARIES = [
     (r'("release_date": ?)"[^"]*"', r"\1<time>"),
     (r'("created": ?)\d+', r"\1<time>"),
     (r"\b\d+ ms in the service", "<milliseconds> in the service"),
+    (r"median \d+ ms", "median <milliseconds>"),
+    (r"within \d+ ms", "within <milliseconds>"),
     (r"answered in \d+ ms, \d+ of them", "answered in <milliseconds>"),
     (r"about \d+ ms", "about <milliseconds>"),
     (r"(retry-after(?:-ms)?: )\d+", r"\1<time>"),

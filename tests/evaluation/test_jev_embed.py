@@ -13,7 +13,31 @@ import pytest
 from tests.serving.service import Service
 
 ROOT = Path(__file__).parents[2]
-PUBLISHED = ROOT / "docs" / "models" / "results" / "jev-embed" / "report.json"
+CARD = ROOT / "docs" / "models" / "jev-embed.md"
+RESULTS = ROOT / "docs" / "models" / "results"
+
+
+def results(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / name / "report.json").read_text())["sets"]
+    return found
+
+
+def row(name: str, found: dict[str, Any]) -> str:
+    m, held = found["measurement"], found["held_out"]
+    figures = [m["accuracy"], m["majority"], m["mean_top"], held["ece"], held["ece_fitted"]]
+    cells = [name, str(m["n"]), *(f"{x:.3f}" for x in figures)]
+    return f"| {' | '.join(cells)} | {held['temperature']:.2f} | {m['brier']:.3f} |\n"
+
+
+def test_the_card_shows_what_the_reports_hold() -> None:
+    named, described = results("jev-embed"), results("jev-embed-described")
+    rows = [row(f"{name} ({found['kind']})", found) for name, found in named.items()]
+    rows += [row(f"{name}, described ({found['kind']})", found) for name, found in described.items()]
+
+    shown = CARD.read_text(encoding="utf-8")
+
+    assert [r for r in rows if r not in shown] == []
+    assert all(found["steadiness"]["flipped"] == 0 for found in described.values())
 
 
 def evaluated(service: Service, folder: Path, *arguments: str) -> dict[str, Any]:
@@ -46,7 +70,7 @@ def test_all_intents_are_as_right_and_as_honest_as_published(
     service: Service, tmp_path: Path
 ) -> None:
     found = evaluated(service, tmp_path, "--orders", "0")
-    published = json.loads(PUBLISHED.read_text())["sets"]["intent7"]
+    published = results("jev-embed")["intent7"]
 
     assert found["measurement"]["n"] == 693
     assert found["measurement"]["accuracy"] >= 0.84
