@@ -17,6 +17,8 @@ import yaml
 from jevserve.checkpoints.prepare import prepare
 from jevserve.cli.console import ShownProgress, ShownSteps, errors
 from jevserve.client import DEFAULT_URL, choice
+from jevserve.doctor.findings import Verdict
+from jevserve.doctor.settings import judge_variables
 from jevserve.settings import EMBEDDED_MODEL, ServiceSettings, load
 
 #: The example that a service that is ready suggests.
@@ -69,6 +71,10 @@ def serve(
         keys=keys,
         cache=cache,
     )
+    for finding in judge_variables(os.environ):
+        if finding.verdict is Verdict.WARNING:
+            said = f"warning: {finding.check} {finding.seen}; {finding.remedy}"
+            errors.print(said, markup=False, highlight=False, soft_wrap=True)
     if print_config:
         from jevserve.serving.application import cluster_config
 

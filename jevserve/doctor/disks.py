@@ -24,6 +24,9 @@ RAY_FULL = 0.95
 SOCKET_PATH = 107
 RAY_SOCKET = len("/session_2026-01-01_00-00-00_000000_1234567/sockets/plasma_store")
 
+#: HAProxy keeps room behind the name for those of sockets that it replaces.
+PROXY_SOCKET = len("/jevserve-12345678/haproxy.sock" ".12345.bak")
+
 
 @dataclass(frozen=True)
 class Disk:
@@ -114,7 +117,7 @@ def judge_socket_paths(ray: Path, run: Path) -> Finding:
     """
     longest = max(
         (len(os.fsencode(ray)) + RAY_SOCKET, ray, "RAY_TMPDIR"),
-        (len(os.fsencode(run)) + len("/jevserve-12345678/haproxy.sock"), run, "TMPDIR"),
+        (len(os.fsencode(run)) + PROXY_SOCKET, run, "TMPDIR"),
     )
     length, folder, variable = longest
     if length > SOCKET_PATH:

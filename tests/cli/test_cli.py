@@ -202,6 +202,18 @@ def test_no_secret_is_printed(run: Run, monkeypatch: pytest.MonkeyPatch) -> None
     assert "JEVSERVE_CLUSTER_SECRET" in out
 
 
+def test_a_variable_that_is_no_setting_is_warned_of(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JEVSERVE_HTP__PORT", "9003")
+
+    code, out, err = run("serve", "--print-config")
+
+    assert code == 0
+    assert "write JEVSERVE_HTTP__PORT" in err
+    assert "9003" not in out + err
+
+
 def test_what_is_served_is_prepared_first(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[ServiceSettings] = []
     monkeypatch.setattr(serve, "run", seen.append)

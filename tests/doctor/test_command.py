@@ -159,6 +159,7 @@ def test_on_a_terminal_verdicts_have_colours(tmp_path: Path) -> None:
 
 
 @pytest.mark.engine
+@pytest.mark.long
 def test_everything_that_is_imported_works_here_and_is_told_on_the_way(tmp_path: Path) -> None:
     done = doctor(tmp_path, str(tiny_chat()), "--json", "--port", str(free_port()))
 
