@@ -180,6 +180,7 @@ def models_body(service: DecisionService) -> dict[str, Any]:
                     "release_date": card.release_date,
                     "x_model": card.name,
                     "x_ready": card.ready,
+                    "x_revision": card.revision,
                     "x_limits": card.limits,
                 }
             )

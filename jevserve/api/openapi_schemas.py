@@ -239,6 +239,7 @@ SCHEMAS: dict[str, Any] = {
                         "release_date": {"type": "string"},
                         "x_model": {"type": "string", "description": "What the name resolves to."},
                         "x_ready": {"type": "boolean"},
+                        "x_revision": {"type": "string"},
                         "x_limits": {"type": "object"},
                     }
                 ),

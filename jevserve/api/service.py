@@ -36,6 +36,7 @@ class ModelCard:
         release_date: RFC 3339 timestamp.
         aliases: names that resolve to it.
         ready: whether an engine answers now.
+        revision: of the checkpoint and how it was prepared; the same answers for the same one.
         limits: advertised limits (options, levels, questions, row_tokens, request_tokens, media).
     """
 
@@ -44,6 +45,7 @@ class ModelCard:
     release_date: str
     aliases: tuple[str, ...] = ()
     ready: bool = False
+    revision: str = ""
     limits: dict[str, int | bool] = field(default_factory=dict)
 
 

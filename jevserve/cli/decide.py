@@ -137,12 +137,19 @@ def read_request(file: str) -> dict[str, Any]:
 
 
 def read_state(given: str | None, stdin_taken: bool) -> str:
-    """The state of ``--state``, else of a pipe."""
+    """The state of ``--state``, else of a pipe.
+
+    Raises:
+        SettingsError: what comes through the pipe is no text.
+    """
     text = given
     if given in (None, "-"):
         if stdin_taken or (given is None and sys.stdin.isatty()):
             raise typer.BadParameter('give the state: --state "…", or through a pipe')
-        text = sys.stdin.read(MAX_BYTES + 1)
+        try:
+            text = sys.stdin.read(MAX_BYTES + 1)
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"cannot read the state from standard input: {error}") from error
     if not text or not text.strip():
         raise typer.BadParameter("the state is empty; there is nothing to ask about")
     return text

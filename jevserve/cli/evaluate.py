@@ -13,14 +13,19 @@ import typer
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from jevserve.cli.console import errors, output
-from jevserve.client import DEFAULT_URL, AsyncClient
+from jevserve.client import DEFAULT_URL, AsyncClient, Client, ServiceError
+from jevserve.client.call import shown
 from jevserve.errors import SettingsError
 from jevserve.evaluation.asking import Asked, Ledger, Outcome, ask_all, digest, with_shuffles
 from jevserve.evaluation.figures import figures
 from jevserve.evaluation.generated import Labelled
 from jevserve.evaluation.own_data import read_decisions
 from jevserve.evaluation.pack import named, read_pack
+from jevserve.evaluation.plots import pyplot
 from jevserve.evaluation.report import document, draw, notes, page, table
+
+#: A busy service is waited for, within the time of a decision.
+RETRIES = 8
 
 
 def evaluate(
@@ -59,13 +64,18 @@ def evaluate(
     """Measure a running service: accuracy, calibration, order, latency.
 
     With --out, an interrupted evaluation goes on where it stopped.
+
+    Exit code 0: measured; 1: no decision of some set was answered; 2: wrong usage, or a service
+    that cannot be asked.
     """
     if options not in ("named", "described"):
         raise typer.BadParameter("--options is named or described")
     chosen = chosen_sets(data or [], options, sets or [], limit, seed)
+    if out is not None:
+        prepare_folder(out, plots)
     settings = {
         "model": model or "the service's default",
-        "url": url,
+        "url": shown(url),
         "data": digest(item for items in chosen.values() for item in items),
         "limit": limit,
         "options": None if data else options,
@@ -73,20 +83,27 @@ def evaluate(
         "seed": seed,
         "concurrency": concurrency,
     }
-    if out is not None:
-        out.mkdir(parents=True, exist_ok=True)
-    ledger = Ledger(out / "ledger.jsonl" if out else None, settings | {"concurrency": None})
+    with Client(url, api_key=key, timeout_s=timeout) as client:
+        served = client.models()
+    known = [{k: m.get(k) for k in ("name", "x_model", "x_revision")} for m in served]
+    key_of_run = settings | {"concurrency": None, "served": known}
+    ledger = Ledger(out / "ledger.jsonl" if out else None, key_of_run)
+    if ledger.known:
+        errors.print(f"{len(ledger.known)} answers are taken from {out}/ledger.jsonl")
     asked = with_shuffles(
         [Asked(item, n) for items in chosen.values() for n, item in enumerate(items)], orders, seed
     )
-    complete = ask_with_progress(asked, ledger, url, key, timeout, model, seed, concurrency)
+    stopped = ask_with_progress(asked, ledger, url, key, timeout, model, seed, concurrency)
     outcomes = list(ledger.known.values())
+    if isinstance(stopped, ServiceError) and not outcomes:
+        raise stopped
     found = {
         name: figures(items, [o for o in outcomes if o.set == name], seed)
         for name, items in chosen.items()
     }
     answered = sorted({o.model for o in outcomes if o.model})
     settings["model"] = ", ".join(answered) or settings["model"]
+    complete = stopped is None
     result = document(found, settings, complete)
     if out is not None:
         pictures = draw(out, found, chosen, outcomes) if plots else {}
@@ -99,9 +116,28 @@ def evaluate(
             output.print(note, highlight=False, markup=False)
     if not complete:
         errors.print("interrupted; these figures are of what was answered until then")
+    if isinstance(stopped, ServiceError):
+        raise stopped
+    if stopped:
         raise typer.Exit(130)
     if any(f.refused for f in found.values()):
         errors.print("some decisions were refused; the figures leave them out")
+    if any(f.measurement is None for f in found.values()):
+        raise typer.Exit(1)
+
+
+def prepare_folder(folder: Path, plots: bool) -> None:
+    """Whatever could keep the report from being written, before hours of asking.
+
+    Raises:
+        SettingsError: the folder cannot be written to, or plots cannot be drawn.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SettingsError(f"--out {folder}: {error.strerror}") from error
+    if plots:
+        pyplot()
 
 
 def chosen_sets(
@@ -136,8 +172,8 @@ def ask_with_progress(
     model: str | None,
     seed: int,
     concurrency: int,
-) -> bool:
-    """Whether everything was asked; False where Ctrl-C came first."""
+) -> KeyboardInterrupt | ServiceError | None:
+    """What kept the rest from being asked, if anything did."""
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         known = sum((a.item.set, a.number, a.order) in ledger.known for a in asked)
@@ -150,7 +186,7 @@ def ask_with_progress(
                 errors.print(f"asked {done} of {len(asked)}")
 
         async def run() -> None:
-            async with AsyncClient(url, api_key=key, timeout_s=timeout) as client:
+            async with AsyncClient(url, api_key=key, timeout_s=timeout, retries=RETRIES) as client:
                 await ask_all(
                     client, asked, ledger, model=model, seed=seed, concurrency=concurrency,
                     told=told,
@@ -158,9 +194,9 @@ def ask_with_progress(
 
         try:
             asyncio.run(run())
-        except KeyboardInterrupt:
-            return False
-    return True
+        except (KeyboardInterrupt, ServiceError) as stopped:
+            return stopped
+    return None
 
 
 def write(folder: Path, result: Mapping[str, Any], text: str) -> None:

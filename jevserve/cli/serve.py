@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 import yaml
 
+from jevserve.api.paths import normal_prefix
 from jevserve.checkpoints.prepare import prepare
 from jevserve.cli.console import ShownProgress, ShownSteps, errors
 from jevserve.client import DEFAULT_URL, choice
@@ -126,17 +127,19 @@ def run(settings: ServiceSettings) -> None:
         for model in settings.models:
             prepare(model.source, cache=settings.cache, protocol=model.protocol, progress=progress)
     http = settings.http
-    url = f"http://{reachable(http.host)}:{http.port}{http.root_path}"
-    steps = ShownSteps()
+    url = f"http://{reachable(http.host)}:{http.port}{normal_prefix(http.root_path)}"
+    steps, ready = ShownSteps(), False
     try:
         with steps, local_service(settings, steps):
             steps.pause()
+            ready = True
             took = time.monotonic() - begun
             errors.print(f"[bold green]ready[/] at {url} after {took:.0f} s; Ctrl-C stops it")
             errors.print(first_steps(url, http.page), highlight=False, soft_wrap=True, markup=False)
             until_signal()
     except Stopped as stopped:
-        errors.print("stopped before it was ready")
+        if not ready:
+            errors.print("stopped before it was ready")
         raise typer.Exit(128 + stopped.number) from None
 
 

@@ -7,16 +7,18 @@ what it yields and send back what came of it.
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import Any
 
 import httpx
 
-from jevserve.errors import JevserveError
+from jevserve.errors import JevserveError, UsageError
 
 #: Waits between attempts where the service advises none, as the SDKs of the field have them.
 FIRST_WAIT_S = 0.5
@@ -123,7 +125,7 @@ def retried(outcome: httpx.Response | Exception | None) -> bool:
     if isinstance(outcome, httpx.Response):
         return outcome.status_code in _RETRIED
     return isinstance(outcome, httpx.TransportError) and not isinstance(
-        outcome, httpx.UnsupportedProtocol
+        outcome, httpx.UnsupportedProtocol | httpx.LocalProtocolError
     )
 
 
@@ -131,14 +133,12 @@ def advised_wait(outcome: httpx.Response | Exception | None) -> float | None:
     """Seconds the service asks to wait: ``retry-after-ms``, else ``Retry-After``; None for none."""
     if not isinstance(outcome, httpx.Response):
         return None
-    milliseconds = outcome.headers.get("retry-after-ms", "")
     after = outcome.headers.get("retry-after", "")
-    try:
-        if milliseconds:
-            return max(float(milliseconds), 0) / 1000
-        return max(float(after), 0)
-    except ValueError:
-        pass
+    for text, unit in ((outcome.headers.get("retry-after-ms", ""), 1e-3), (after, 1.0)):
+        with suppress(ValueError):
+            seconds = float(text) * unit
+            if math.isfinite(seconds):
+                return max(seconds, 0.0)
     try:
         return max(parsedate_to_datetime(after).timestamp() - time.time(), 0)
     except ValueError:
@@ -146,9 +146,28 @@ def advised_wait(outcome: httpx.Response | Exception | None) -> float | None:
 
 
 def unreachable(url: str, outcome: Exception | None) -> ServiceError:
-    address = url.removesuffix("/v1/systemone").removesuffix("/v1/models")
+    address = shown(url).removesuffix("/v1/systemone").removesuffix("/v1/models")
     why = f"{outcome}" or type(outcome).__name__
     return ServiceError(f"{address} did not answer ({why}); is the service running there?")
+
+
+def shown(url: str) -> str:
+    """The address for people and files: without what stands before an @, a password among it."""
+    scheme, separator, rest = url.rpartition("://")
+    place, slash, path = rest.partition("/")
+    return scheme + separator + place.rpartition("@")[2] + slash + path
+
+
+def bearer(key: str | None) -> dict[str, str]:
+    """The header that carries an API key; white space around it, as files have it, is none of it.
+
+    Raises:
+        UsageError: it cannot stand in a header; the key is not shown.
+    """
+    key = (key or "").strip()
+    if not (key.isascii() and key.isprintable()):
+        raise UsageError("the API key holds characters that no header may: ASCII, in one line")
+    return {"authorization": f"Bearer {key}"} if key else {}
 
 
 def refusal(url: str, response: httpx.Response) -> ServiceError:

@@ -12,12 +12,15 @@ from typing import Any, Self
 import httpx
 
 from jevserve import __version__
-from jevserve.client.call import Attempt, Request, ServiceError, Steps, call
+from jevserve.client.call import Attempt, Request, ServiceError, Steps, bearer, call, shown
 from jevserve.client.decision import Decision, decision
 from jevserve.errors import UsageError
 
 #: Where ``jevserve serve`` listens when nothing else is said.
 DEFAULT_URL = "http://127.0.0.1:8795"
+
+#: Who calls decides how much at a time.
+LIMITS = httpx.Limits()
 
 
 class _Calls:
@@ -38,12 +41,15 @@ class _Calls:
             timeout_s: seconds for one call, retries and waits included.
             retries: further attempts after a refusal that a retry may mend (408, 429, 5xx) or a
                 failed connection. The service's own advice on when is kept.
+
+        Raises:
+            UsageError: the key cannot be sent.
         """
         self.url = url.rstrip("/")
+        self._shown = shown(self.url)
         self._timeout_s, self._retries = timeout_s, retries
         self._headers = {"user-agent": f"jevserve/{__version__}", "accept": "application/json"}
-        if api_key:
-            self._headers["authorization"] = f"Bearer {api_key}"
+        self._headers |= bearer(api_key)
 
     def _decide(
         self,
@@ -53,6 +59,8 @@ class _Calls:
         deadline_ms: int | None,
         fields: dict[str, Any],
     ) -> Steps:
+        if odd := [id for id in questions if not isinstance(id, str)]:
+            raise UsageError(f"questions: {odd[0]!r} is no name; name every question with a string")
         named = {"model": model, "x_deadline_ms": deadline_ms}
         body = {"state": state, "questions": dict(questions)} | fields
         body |= {name: value for name, value in named.items() if value is not None}
@@ -67,7 +75,7 @@ class _Calls:
         try:
             return decision(body, questions, response.headers.get("x-typesafe-request-id", ""))
         except ValueError as error:
-            raise ServiceError(f"{self.url} answered wrongly: {error}", 200) from None
+            raise ServiceError(f"{self._shown} answered wrongly: {error}", 200) from None
 
     def _models(self, response: httpx.Response) -> list[dict[str, Any]]:
         listed: list[dict[str, Any]] = self._body(response, "models")["models"]
@@ -79,7 +87,9 @@ class _Calls:
         except (ValueError, RecursionError):
             body = None
         if not isinstance(body, dict) or wanted not in body:
-            raise ServiceError(f"{self.url} is not a decision service: no {wanted!r} answered", 200)
+            raise ServiceError(
+                f"{self._shown} is not a decision service: no {wanted!r} answered", 200
+            )
         return body
 
 
@@ -104,7 +114,7 @@ class Client(_Calls):
             transport: replaces httpx's network.
         """
         super().__init__(url, api_key=api_key, timeout_s=timeout_s, retries=retries)
-        self._http = httpx.Client(headers=self._headers, transport=transport)
+        self._http = httpx.Client(headers=self._headers, transport=transport, limits=LIMITS)
 
     def decide(
         self,
@@ -170,8 +180,15 @@ class Client(_Calls):
             return response
 
     def _send(self, attempt: Attempt) -> httpx.Response | Exception:
+        until, content = time.monotonic() + attempt.timeout_s, b""
         try:
-            return self._http.request(**arguments(attempt))
+            with self._http.stream(**arguments(attempt)) as response:
+                # httpx itself bounds only the silence between two pieces.
+                for piece in response.iter_bytes():
+                    content += piece
+                    if time.monotonic() > until:
+                        return too_slow(attempt.timeout_s)
+            return httpx.Response(response.status_code, headers=plain(response), content=content)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return error
 
@@ -194,7 +211,7 @@ class AsyncClient(_Calls):
             transport: replaces httpx's network.
         """
         super().__init__(url, api_key=api_key, timeout_s=timeout_s, retries=retries)
-        self._http = httpx.AsyncClient(headers=self._headers, transport=transport)
+        self._http = httpx.AsyncClient(headers=self._headers, transport=transport, limits=LIMITS)
 
     async def decide(
         self,
@@ -244,9 +261,21 @@ class AsyncClient(_Calls):
 
     async def _send(self, attempt: Attempt) -> httpx.Response | Exception:
         try:
-            return await self._http.request(**arguments(attempt))
+            async with asyncio.timeout(attempt.timeout_s):
+                return await self._http.request(**arguments(attempt))
+        except TimeoutError:
+            return too_slow(attempt.timeout_s)
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             return error
+
+
+def plain(response: httpx.Response) -> list[tuple[str, str]]:
+    """Headers of the response without its compression."""
+    return [h for h in response.headers.multi_items() if h[0] != "content-encoding"]
+
+
+def too_slow(timeout_s: float) -> httpx.ReadTimeout:
+    return httpx.ReadTimeout(f"no whole answer in {timeout_s:.1f} s")
 
 
 def arguments(attempt: Attempt) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jevserve.doctor.findings import Finding, ok, problem, warning
 from jevserve.doctor.processes import Process, is_service, kind, left_behind
+from jevserve.serving.environment import try_bind
 from jevserve.settings import ServiceSettings
 from jevserve.telemetry.engine import PORTS
 
@@ -27,7 +28,7 @@ class Door:
     Attributes:
         error: what the system said to listening, None where it allowed it.
         holder: who listens there already, None where nobody does or this user may not know.
-        addresses: IPv4 addresses of this machine.
+        addresses: of this machine.
         lowest: the first port that anybody may listen on.
         free: a port that could be listened on instead.
     """
@@ -39,17 +40,6 @@ class Door:
     addresses: tuple[str, ...]
     lowest: int
     free: int
-
-
-def try_bind(host: str, port: int) -> OSError | None:
-    """What the system says to listening there as ``jevserve serve`` tries it; None is success."""
-    with socket.socket() as s:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            s.bind((host, port))
-        except OSError as error:
-            return error
-    return None
 
 
 def read_door(host: str, port: int, all: Mapping[int, Process]) -> Door:
@@ -74,11 +64,15 @@ def listener(port: int, all: Mapping[int, Process]) -> Process | None:
 
 
 def own_addresses() -> tuple[str, ...]:
-    """IPv4 addresses of this machine."""
+    """Addresses of this machine, IPv4 first."""
     import psutil
 
     every = [a for addresses in psutil.net_if_addrs().values() for a in addresses]
-    return tuple(sorted(a.address for a in every if a.family == socket.AF_INET))
+    return tuple(
+        address
+        for family in (socket.AF_INET, socket.AF_INET6)
+        for address in sorted(a.address.partition("%")[0] for a in every if a.family == family)
+    )
 
 
 def unprivileged_from() -> int:
@@ -90,7 +84,8 @@ def unprivileged_from() -> int:
 
 
 def judge_http(door: Door, all: Mapping[int, Process]) -> Finding:
-    where, error = f"{door.host}:{door.port}", door.error
+    host, error = f"[{door.host}]" if ":" in door.host else door.host, door.error
+    where = f"{host}:{door.port}"
     another = f"choose another port: --port {door.free}"
     if error is None:
         return ok("http", f"{where} is free")
@@ -106,7 +101,7 @@ def judge_http(door: Door, all: Mapping[int, Process]) -> Finding:
     if isinstance(error, socket.gaierror) or error.errno == errno.EADDRNOTAVAIL:
         return problem(
             "http",
-            f"{door.host} is no IPv4 address of this machine ({', '.join(door.addresses[:6])})",
+            f"{door.host} is no address of this machine ({', '.join(door.addresses[:6])})",
             "choose one of these with --host: 127.0.0.1 for this machine alone, 0.0.0.0 for all",
         )
     return problem("http", f"{where} cannot be listened on: {error.strerror}", another)

@@ -17,11 +17,11 @@ from jevserve.client import choice as ask_choice
 from jevserve.client import noul as ask_noul
 from jevserve.client import score as ask_score
 from jevserve.decisions.request import Choice, Noul, Question
+from jevserve.errors import SettingsError
 from jevserve.evaluation.generated import Labelled
 
-
 #: Status codes that say nothing of the decision: unreachable, not let in, or not ready.
-UNANSWERABLE = frozenset({0, 401, 403, 408, 429, 503})
+UNANSWERABLE = frozenset({0, 401, 403, 404, 408, 429, 502, 503})
 
 
 @dataclass(frozen=True)
@@ -113,8 +113,11 @@ def in_own_order(question: Question, answer: Answer) -> tuple[float, ...]:
 class Ledger:
     """Outcomes in a file of JSON lines, so that an interrupted evaluation goes on.
 
-    ``key`` names what is measured (service, model, data, seed); a ledger of something else is
-    begun anew.
+    ``key`` names what is measured (service, models, data, seed); a ledger of something else is
+    put aside, with ``.old`` behind its name.
+
+    Raises:
+        SettingsError: the file cannot be read or written.
     """
 
     def __init__(self, file: Path | None, key: dict[str, Any]) -> None:
@@ -123,19 +126,24 @@ class Ledger:
         first = json.dumps({"ledger": key}, sort_keys=True)
         if file is None:
             return
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        if lines[:1] == [first]:
-            for line in lines[1:]:
-                try:
-                    found = json.loads(line)
-                    if found["probabilities"] is None:
-                        continue  # refused then; it may be answered now
-                    found["probabilities"] = tuple(found["probabilities"])
-                    self.note(Outcome(**found), write=False)
-                except (ValueError, TypeError, KeyError):
-                    continue  # cut short when it was interrupted: asked again
-        else:
-            file.write_text(first + "\n", encoding="utf-8")
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+            if lines[:1] != [first]:
+                if lines:
+                    file.rename(f"{file}.old")
+                file.write_text(first + "\n", encoding="utf-8")
+                return
+        except (OSError, ValueError) as error:
+            raise SettingsError(f"cannot keep a ledger in {file}: {error}") from error
+        for line in lines[1:]:
+            try:
+                found = json.loads(line)
+                if found["probabilities"] is None:
+                    continue  # refused then; it may be answered now
+                found["probabilities"] = tuple(found["probabilities"])
+                self.note(Outcome(**found), write=False)
+            except (ValueError, TypeError, KeyError):
+                continue  # cut short when it was interrupted: asked again
 
     def note(self, outcome: Outcome, *, write: bool = True) -> None:
         self.known[outcome.set, outcome.number, outcome.order] = outcome

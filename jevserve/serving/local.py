@@ -17,7 +17,7 @@ from pathlib import Path
 from jevserve.engine.environment import on_cpu
 from jevserve.errors import SettingsError
 from jevserve.serving import guard
-from jevserve.serving.environment import free_ports, local_environment
+from jevserve.serving.environment import free_ports, local_environment, try_bind
 from jevserve.settings import ModelSettings, ServiceSettings
 from jevserve.transport.secret import SECRET_FILE_VARIABLE, SECRET_VARIABLE
 
@@ -172,6 +172,8 @@ def wait_until_answering(settings: ServiceSettings) -> None:
                 return
         except httpx.HTTPError as error:
             said = str(error)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            pass  # something else answers there; it is told below
         time.sleep(0.1)
     raise SettingsError(f"the service started but {url} is not ready: {said}")
 
@@ -182,8 +184,9 @@ def all_ready(details: dict[str, str]) -> bool:
 
 
 def reachable(host: str) -> str:
-    """An address at which a listener on ``host`` answers this machine."""
-    return {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, host)
+    """An address at which a listener on ``host`` answers this machine, as a URL has it."""
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"[{host}]" if ":" in host else host
 
 
 class Stopped(BaseException):
@@ -252,17 +255,9 @@ def wanted_cpus(settings: ServiceSettings) -> int:
 
 def check_port(settings: ServiceSettings) -> None:
     """Raises SettingsError where the HTTP address cannot be listened on."""
-    import socket
-
     http = settings.http
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(
-            http.host, http.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        with socket.socket(family, kind) as s:
-            s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            s.bind(address)
-    except OSError as error:
+    error = try_bind(http.host, http.port)
+    if error is not None:
         raise SettingsError(
             f"cannot listen on {http.host}:{http.port} ({error.strerror}): stop what runs "
             "there or choose another with --port"

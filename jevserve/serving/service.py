@@ -184,6 +184,7 @@ class RouterService:
             release_date=self._started,
             aliases=aliases,
             ready=self._fleets[name].ready(model.prepared.revision) > 0,
+            revision=model.prepared.revision,
             limits=asdict(model.limits),
         )
 

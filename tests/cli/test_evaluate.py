@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
+import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,8 @@ import pytest
 
 from jevserve.api.app import ApiOptions, build_app
 from jevserve.api.auth import ENV_KEYS, load_keys
+from jevserve.api.service import Caller
+from jevserve.decisions.request import DecisionRequest, DecisionResponse
 from jevserve.errors import MaxTokensExceeded, RetryableError
 from jevserve.evaluation import asking
 from tests.api.live import serve
@@ -155,7 +159,7 @@ def test_refusals_are_told(run: Run, data: str, fake: FakeService) -> None:
 
     code, shown, err = run("eval", data, "--orders", "0")
 
-    assert code == 0
+    assert code == 1
     assert "refused" in shown
     assert "9,000 tokens" in shown
     assert "some decisions were refused" in err
@@ -186,6 +190,74 @@ def test_a_service_that_is_not_ready_is_no_refusal_of_the_data(
     assert code == 2
     assert "no replica is ready" in err
     assert not (tmp_path / "report.json").exists()
+
+
+def test_a_service_that_fails_on_the_way_leaves_a_report_of_what_was_answered(
+    run: Run, data: str, fake: FakeService, tmp_path: Path
+) -> None:
+    decide = fake.decide
+
+    async def failing(request: DecisionRequest, caller: Caller) -> DecisionResponse:
+        if len(fake.calls) >= 5:
+            fake.error = RetryableError("draining; retry", retry_after_ms=1, reason="draining")
+        return await decide(request, caller)
+
+    fake.decide = failing  # type: ignore[method-assign]
+    code, shown, err = run("eval", data, "--out", str(tmp_path), "--orders", "0", "--no-plots")
+
+    assert code == 2
+    assert "draining" in err
+    assert "mail" in shown
+    assert not json.loads((tmp_path / "report.json").read_text())["complete"]
+
+
+def test_answers_of_an_earlier_run_are_said_to_be_that(
+    run: Run, data: str, fake: FakeService, tmp_path: Path
+) -> None:
+    out = ("--out", str(tmp_path), "--orders", "0", "--no-plots")
+    run("eval", data, *out)
+
+    _, _, err = run("eval", data, *out)
+
+    assert f"{len(LINES)} answers are taken from" in err
+
+
+def test_another_checkpoint_of_the_same_name_is_measured_anew(
+    run: Run, data: str, fake: FakeService, tmp_path: Path
+) -> None:
+    out = ("--out", str(tmp_path), "--orders", "0", "--no-plots")
+    run("eval", data, *out)
+    (card,) = fake.models()
+    fake.models = lambda: [replace(card, revision="another")]  # type: ignore[method-assign]
+
+    run("eval", data, *out)
+
+    assert len(fake.calls) == 2 * len(LINES)
+    assert (tmp_path / "ledger.jsonl.old").exists()
+
+
+def test_what_would_keep_the_report_from_being_written_is_told_before_anything_is_asked(
+    run: Run, data: str, fake: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = run("eval", data, "--out", data)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    plots = run("eval", data, "--out", str(tmp_path / "out"))
+
+    assert file[0] == plots[0] == 2
+    assert "File exists" in file[2]
+    assert "jevserve[eval]" in plots[2]
+    assert not fake.calls
+
+
+def test_a_password_in_the_address_is_in_no_file(
+    run: Run, data: str, url: str, tmp_path: Path
+) -> None:
+    address = url.replace("://", "://user:password@")
+
+    code, _, _ = run("eval", data, "--url", address, "--out", str(tmp_path / "out"), "--no-plots")
+
+    assert code == 0
+    assert not [f for f in (tmp_path / "out").iterdir() if b"password" in f.read_bytes()]
 
 
 def test_a_service_that_is_not_there_is_one_line(run: Run, data: str) -> None:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import math
-from collections.abc import Callable
+import socket
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from email.utils import formatdate
 from typing import Any
 
@@ -415,3 +419,100 @@ def test_both_clients_understand_the_real_http_layer() -> None:
     assert list(decision.answers) == ["c", "n", "s"]
     assert decision.model in names
     assert failed.value.request_id.startswith("req_")
+
+
+@pytest.mark.parametrize("key", ["secret-key\n", " secret-key "])
+def test_white_space_around_a_key_is_none_of_it(decide: Decide, key: str) -> None:
+    handler, seen = answering(httpx.Response(200, json=ANSWER))
+
+    decide(handler, api_key=key)
+
+    assert seen[0].headers["authorization"] == "Bearer secret-key"
+
+
+@pytest.mark.parametrize("key", ["secret\nkey", "“secret”", "secret\x7f"])
+def test_a_key_that_no_header_may_hold_is_refused_unseen(decide: Decide, key: str) -> None:
+    handler, seen = answering()
+
+    with pytest.raises(UsageError) as told:
+        decide(handler, api_key=key)
+
+    assert "API key" in told.value.message
+    assert "secret" not in told.value.message
+    assert not seen
+
+
+@pytest.mark.parametrize(
+    "outcome",
+    [
+        lambda: httpx.ConnectError("refused"),
+        lambda: httpx.Response(200, json={}),
+        lambda: httpx.Response(200, json=ANSWER | {"answers": {}}),
+    ],
+)
+def test_a_password_in_the_address_is_in_no_error(
+    decide: Decide, outcome: Callable[[], httpx.Response | Exception]
+) -> None:
+    handler, _ = answering(outcome())
+
+    with pytest.raises(ServiceError) as told:
+        decide(handler, "http://user:password@service.test/jev", retries=0)
+
+    assert "http://service.test/jev" in told.value.message
+    assert "password" not in told.value.message
+
+
+@pytest.mark.parametrize("advice", ["nan", "inf", "-inf"])
+def test_advice_that_is_no_time_is_none(advice: str) -> None:
+    steps = call(Request("GET", "http://s"), 30.0, 1, lambda: 0.0, lambda: 0.0)
+    next(steps)
+
+    waited = steps.send(refused(503, **{"retry-after-ms": advice, "retry-after": advice}))
+
+    assert waited == Wait(0.5)
+
+
+def test_a_question_without_a_name_is_refused_before_it_is_sent(decide: Decide) -> None:
+    handler, seen = answering()
+
+    with pytest.raises(UsageError, match="1 is no name"):
+        decide(handler, ask={"questions": {1: noul("?")}})
+
+    assert not seen
+
+
+@pytest.fixture
+def trickling() -> Iterator[str]:
+    """Address of a server whose answer comes byte by byte and never ends."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as pool:
+
+        def trickle() -> None:
+            with suppress(OSError):
+                connection, _ = listening.accept()
+                with connection:
+                    connection.recv(2**16)
+                    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 100000\r\n\r\n")
+                    while connection.send(b" "):
+                        time.sleep(0.02)
+
+        pool.submit(trickle)
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_an_answer_that_never_ends_is_waited_for_no_longer_than_said(
+    trickling: str, asynchronous: bool
+) -> None:
+    def blocking() -> None:
+        with Client(trickling, timeout_s=0.3, retries=0) as client:
+            client.models()
+
+    async def awaited() -> None:
+        async with AsyncClient(trickling, timeout_s=0.3, retries=0) as client:
+            await client.models()
+
+    began = time.monotonic()
+    with pytest.raises(ServiceError, match=r"no whole answer in 0\.3 s"):
+        asyncio.run(awaited()) if asynchronous else blocking()
+
+    assert time.monotonic() - began < 5

@@ -18,9 +18,9 @@ from jevserve.doctor.ports import (
     judge_routers,
     judge_transport,
     read_door,
-    try_bind,
 )
 from jevserve.doctor.processes import Process, read_processes
+from jevserve.serving.environment import try_bind
 from jevserve.telemetry.engine import PORTS
 from tests.doctor.test_processes import INIT, PROXY, RUNNING
 
@@ -89,7 +89,7 @@ def test_a_low_port_needs_a_privilege() -> None:
     assert "ports below 1024" in finding.seen
 
 
-@pytest.mark.parametrize("host", ["203.0.113.7", "::1", "no-such-host.invalid"])
+@pytest.mark.parametrize("host", ["203.0.113.7", "2001:db8::7", "no-such-host.invalid"])
 def test_an_address_that_is_not_this_machines_is_named_with_those_that_are(host: str) -> None:
     door = read_door(host, 8795, {})
     if door.error is not None and door.error.errno == errno.EADDRINUSE:

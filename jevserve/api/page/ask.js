@@ -130,7 +130,7 @@ async function loadModels() {
     const response = await fetch(`${BASE}v1/models`, { headers: keyHeader() });
     if (response.status === 401) askForKey(`This ${$("key").value ? "key is not known here" : "service asks for a key"}.`);
     else {
-      models = (await response.json()).models;
+      models = (await response.json()).models ?? [];
       $("key-problem").hidden = true;
     }
   } catch {
