@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from jevserve.api.body import Receive
@@ -43,3 +43,22 @@ async def while_connected(receive: Receive, work: Coroutine[Any, Any, T]) -> T:
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
+
+
+class OneAtATime:
+    """Calls in a thread, the next one only when the one before has ended: even where its client has
+    left, since a thread cannot be stopped."""
+
+    def __init__(self) -> None:
+        self._turn = asyncio.Semaphore()
+
+    async def __call__(self, call: Callable[[], T]) -> T:
+        await self._turn.acquire()
+        job = asyncio.get_running_loop().run_in_executor(None, call)
+        job.add_done_callback(self._ended)
+        return await asyncio.shield(job)
+
+    def _ended(self, job: asyncio.Future[Any]) -> None:
+        self._turn.release()
+        if not job.cancelled():
+            job.exception()  # nobody else may want it any more

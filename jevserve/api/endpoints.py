@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +12,7 @@ from starlette.responses import Response
 
 from jevserve.api.auth import Keys
 from jevserve.api.body import BodyLimits, BodyMemory, Format, format_of, read_body
-from jevserve.api.disconnect import while_connected
+from jevserve.api.disconnect import OneAtATime, while_connected
 from jevserve.api.door import REQUEST_ID
 from jevserve.api.encoding import encoding_of
 from jevserve.api.json_text import LARGE, parse_json
@@ -64,9 +63,8 @@ class Endpoints:
         self._options = options
         self._metrics = metrics
         self._memory = BodyMemory(options.body.buffered)
-        # Large bodies are read one at a time: no two would be read at once anyway, and each that
-        # tries takes turns from everybody else.
-        self._large = asyncio.Semaphore()
+        # No two would be read at once anyway, and each that tries takes turns from everybody else.
+        self._large = OneAtATime()
 
     async def systemone(self, request: Request) -> Response:
         return await self._decide(request, sniff=False)
@@ -95,8 +93,7 @@ class Endpoints:
 
         async def decide(data: bytes) -> tuple[DecisionRequest, DecisionResponse]:
             if len(data) > LARGE:
-                async with self._large:
-                    request = await asyncio.to_thread(interpret, data)
+                request = await self._large(lambda: interpret(data))
             else:
                 request = interpret(data)
             return request, await self._service.decide(request, caller)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import sys
 import textwrap
 from collections import Counter
 from dataclasses import asdict
@@ -69,6 +71,8 @@ def doctor(
 
     Exit code 0: fine, though there may be warnings; 1: problems; 2: wrong usage.
     """
+    # Trials are processes of their own, which are ended on the way out.
+    signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     # Imported here: other commands need none of it.
     from jevserve.doctor.examine import Wish, examine, examine_service
 

@@ -11,7 +11,9 @@ from typing import Any
 import httpx
 
 from jevserve import __version__
+from jevserve.client.call import bearer
 from jevserve.doctor.findings import Finding, ok, problem, skipped, warning
+from jevserve.errors import UsageError
 
 TIMEOUT_S = 10.0
 
@@ -31,7 +33,11 @@ def examine(
     url: str, key: str | None, transport: httpx.BaseTransport | None = None
 ) -> Iterator[Finding]:
     """Findings about the service at ``url``; ``key`` is sent as a bearer token and never shown."""
-    headers = {"authorization": f"Bearer {key}"} if key else {}
+    try:
+        headers = bearer(key)
+    except UsageError as error:
+        yield problem("key", error.message, "copy it again, without quotes and line breaks")
+        return
     try:
         client = httpx.Client(
             base_url=url.rstrip("/") + "/",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from jevserve.checkpoints.embedded import WHEEL_ENVIRONMENT, EmbeddedModel
 from jevserve.checkpoints.source import Source
@@ -82,14 +83,20 @@ def judge_hub(name: str, source: Source, environment: Mapping[str, str], offline
         seen = f"{asked} is not on this machine, and there is no network"
         return problem(name, seen, elsewhere)
     import httpx
+    from huggingface_hub import get_token
 
     endpoint = environment.get("HF_ENDPOINT") or HUB
-    token = environment.get("HF_TOKEN")
+    token = environment.get("HF_TOKEN") or get_token()  # of a login
     headers = {"authorization": f"Bearer {token}"} if token else {}
     url = f"{endpoint.rstrip('/')}/api/models/{source.repository}"
+    if source.revision:
+        url += f"/revision/{quote(source.revision, safe='')}"
     host = re.sub(r"^\w+://([^/@]*@)?", "", endpoint).split("/")[0]
     try:
-        status = httpx.get(url, headers=headers, timeout=HUB_LIMIT_S).status_code
+        # Renamed repositories are redirected.
+        status = httpx.get(
+            url, headers=headers, timeout=HUB_LIMIT_S, follow_redirects=True
+        ).status_code
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
         return problem(
             name,

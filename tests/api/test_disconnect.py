@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 
-from jevserve.api.disconnect import while_connected
+from jevserve.api.disconnect import OneAtATime, while_connected
 from jevserve.api.refusals import ClientDisconnected
 from jevserve.errors import UsageError
 
@@ -98,3 +99,31 @@ async def test_a_message_that_is_no_disconnect_changes_nothing():
     await work.started.wait()
     work.finish.set()
     assert await task == "done"
+
+
+async def test_a_thread_whose_client_has_left_still_holds_its_turn():
+    turns, began, go_on = OneAtATime(), [], threading.Event()
+
+    loop, first = asyncio.get_running_loop(), asyncio.Event()
+
+    def read(number: int) -> int:
+        began.append(number)
+        loop.call_soon_threadsafe(first.set)
+        go_on.wait(10)
+        return number
+
+    left = asyncio.create_task(turns(lambda: read(1)))
+    await first.wait()
+    left.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await left
+    never = asyncio.create_task(turns(lambda: read(2)))
+    stays = asyncio.create_task(turns(lambda: read(3)))
+    await asyncio.sleep(0)
+    never.cancel()
+    assert began == [1]
+
+    go_on.set()
+
+    assert await stays == 3
+    assert began == [1, 3]

@@ -171,6 +171,7 @@ def test_a_hub_id_is_asked_for_at_the_hub(tmp_path: Path, hub: str) -> None:
         return checked(f"org/{name}", tmp_path, offline=False, env=env).findings[0]
 
     assert finding("model").verdict is Verdict.OK
+    assert finding("model@404").verdict is Verdict.PROBLEM
     missing = finding("404", HF_TOKEN="t0ken")
     assert missing.verdict is Verdict.PROBLEM
     assert "t0ken" not in missing.seen + missing.remedy

@@ -78,6 +78,14 @@ def test_what_is_wrong_with_a_service_is_named(
     assert judged(answers)[check].verdict is verdict
 
 
+@pytest.mark.parametrize("key", ["s3cret\nkey", "“s3cret”"])
+def test_a_key_that_cannot_be_sent_is_told_unseen(key: str) -> None:
+    found = judged(key=key)
+
+    assert bad(found) == {"key": Verdict.PROBLEM}
+    assert "s3cret" not in found["key"].seen
+
+
 def test_a_key_that_is_missing_and_one_that_is_wrong_are_told_apart() -> None:
     refused = {"/v1/models": (401, {"detail": "no"})}
 
