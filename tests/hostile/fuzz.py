@@ -8,25 +8,27 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import platform
 import subprocess
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from random import Random
 from typing import Any
 
 import psutil
 
+from tests.hostile.about import machine, versions
 from tests.hostile.cases import FAMILIES, Case, case
 from tests.hostile.exchange import Answer, address_of, exchange
 from tests.hostile.oracle import check, meaning
 
 ROOT = Path(__file__).resolve().parents[2]
+
+#: What reads the requests.
+READERS = ("jevserve", "uvicorn", "h11", "starlette", "python-multipart", "backports.zstd")
 
 #: Cases between two looks at the memory.
 SAMPLE_EVERY = 100
@@ -123,7 +125,7 @@ def report(outcome: Outcome, seed: int) -> str:
     lines = [
         "Hostile requests over sockets against the application with fake decisions, one at a time.",
         f"Program: python -m tests.hostile.fuzz --cases {cases} --seed {seed}",
-        f"Versions: {versions()}",
+        f"Versions: {versions(*READERS)}",
         f"Machine: {machine()}",
         "",
         f"{cases} cases and {outcome.renamed} repetitions under other ids in {outcome.seconds:.0f} "
@@ -142,16 +144,6 @@ def report(outcome: Outcome, seed: int) -> str:
     ]
     lines += [f"FAILED case {n}: {text}" for n, text in outcome.failures.items()]
     return "\n".join(lines)
-
-
-def versions() -> str:
-    names = ("jevserve", "uvicorn", "h11", "starlette", "python-multipart", "backports.zstd")
-    return ", ".join([f"Python {platform.python_version()}", *(f"{n} {version(n)}" for n in names)])
-
-
-def machine() -> str:
-    memory = psutil.virtual_memory().total / 2**30
-    return f"{psutil.cpu_count()} cores of a shared {platform.machine()} machine, {memory:.0f} GiB"
 
 
 def main() -> None:
