@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 
 from python_multipart.exceptions import FormParserError
@@ -9,6 +10,9 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 
 from jevserve.api.refusals import MalformedBody
 from jevserve.errors import InvalidRequest
+
+# A bad form is told to its client, not to the operator's log.
+logging.getLogger("python_multipart").setLevel(logging.CRITICAL)
 
 #: The request and its assets.
 MAX_PARTS = 65

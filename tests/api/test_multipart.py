@@ -36,6 +36,12 @@ def test_a_form_that_is_cut_short_anywhere_is_refused():
             parse_form(whole[:cut], B)
 
 
+def test_a_bad_form_writes_nothing_to_the_log(caplog):
+    with pytest.raises(MalformedBody):
+        parse_form(form(REQUEST).replace(B, b"another"), B)
+    assert not caplog.records
+
+
 @pytest.mark.parametrize(
     ("parts", "loc"),
     [
