@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hostile.disconnects import MIB, MOMENTS, WARM, departure, run
+from tests.hostile.disconnects import MOMENTS, departure, run
 from tests.serving.service import Service
 
 pytestmark = pytest.mark.ray
@@ -15,16 +15,9 @@ def test_a_departure_is_its_seed_and_number() -> None:
     assert departure(3, 1) != departure(4, 1)
 
 
-LONG = (pytest.mark.long, pytest.mark.timeout(900))
-
-
-@pytest.mark.parametrize(
-    ("count", "warm", "kernels"), [(200, 300, 32 * MIB), pytest.param(2_000, WARM, 0, marks=LONG)]
-)
-def test_clients_that_leave_leave_nothing_behind(
-    service: Service, count: int, warm: int, kernels: int
-) -> None:
-    outcome = run(service, 7, count, warm, kernels)
+@pytest.mark.parametrize("count", [200, pytest.param(2_000, marks=pytest.mark.long)])
+def test_clients_that_leave_leave_nothing_behind(service: Service, count: int) -> None:
+    outcome = run(service, seed=7, count=count)
     assert not outcome.failures
     ways = {(moment, reset) for moment, reset, _ in outcome.clients}
     assert ways == {(moment, reset) for moment in MOMENTS for reset in (False, True)}
