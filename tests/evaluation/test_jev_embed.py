@@ -32,7 +32,7 @@ def row(name: str, found: dict[str, Any]) -> str:
 def test_the_card_shows_what_the_reports_hold() -> None:
     named, described = results("jev-embed"), results("jev-embed-described")
     rows = [row(f"{name} ({found['kind']})", found) for name, found in named.items()]
-    rows += [row(f"{name}, described ({found['kind']})", found) for name, found in described.items()]
+    rows += [row(f"{name}, described ({f['kind']})", f) for name, f in described.items()]
 
     shown = CARD.read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The overhead benchmark: its servers answer the same thing, and its page shows what was measured."""
+"""The overhead benchmark: its servers answer the same thing, and its page shows its result."""
 
 from __future__ import annotations
 
