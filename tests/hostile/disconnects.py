@@ -203,7 +203,7 @@ class Outcome:
         return ", ".join(f"{status}: {n}" for status, n in counts.items() if n)
 
 
-def run(service: Service, seed: int, count: int, warm: int = 300) -> Outcome:
+def run(service: Service, seed: int, count: int, warm: int) -> Outcome:
     """Have ``count`` clients leave, and compare the service with what it was before.
 
     Args:

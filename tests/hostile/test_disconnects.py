@@ -15,9 +15,11 @@ def test_a_departure_is_its_seed_and_number() -> None:
     assert departure(3, 1) != departure(4, 1)
 
 
-@pytest.mark.parametrize("count", [200, pytest.param(2_000, marks=pytest.mark.long)])
-def test_clients_that_leave_leave_nothing_behind(service: Service, count: int) -> None:
-    outcome = run(service, seed=7, count=count)
+@pytest.mark.parametrize(
+    ("count", "warm"), [(200, 300), pytest.param(2_000, 2_000, marks=pytest.mark.long)]
+)
+def test_clients_that_leave_leave_nothing_behind(service: Service, count: int, warm: int) -> None:
+    outcome = run(service, 7, count, warm)
     assert not outcome.failures
     ways = {(moment, reset) for moment, reset, _ in outcome.clients}
     assert ways == {(moment, reset) for moment in MOMENTS for reset in (False, True)}
