@@ -181,8 +181,8 @@ def openapi(root_path: str, keys: bool) -> dict[str, Any]:
         "info": {
             "title": "jevserve",
             "version": __version__,
-            "description": "Typed questions about a state, answered with calibrated "
-            "probabilities. The wire format is TypeSafe System One; SDKs for it work unchanged.",
+            "description": "Typed questions about a state, answered with a probability for every "
+            "candidate. The wire format is TypeSafe System One; SDKs for it work unchanged.",
         },
         "paths": _paths(),
         "components": {"schemas": SCHEMAS},

@@ -31,7 +31,7 @@ class ShownProgress:
             console=errors,
             transient=True,
         )
-        self._task = self._bar.add_task("", total=None)
+        self._task = self._bar.add_task("", total=None, visible=False)
         self._what = ""
 
     def __enter__(self) -> Self:
@@ -51,7 +51,7 @@ class ShownProgress:
     def step(self, what: str) -> None:
         self._what = what
         if errors.is_terminal:
-            self._bar.reset(self._task, description=what, total=None)
+            self._bar.reset(self._task, description=what, total=None, visible=True)
         else:
             errors.print(what, highlight=False)
 
@@ -64,7 +64,8 @@ class ShownSteps:
 
     def __init__(self) -> None:
         self._shown = Progress(
-            SpinnerColumn(finished_text="✓"),
+            # No tick: a step that was interrupted has ended, too.
+            SpinnerColumn(finished_text="·"),
             TextColumn("{task.description}"),
             TimeElapsedColumn(),
             console=errors,

@@ -119,7 +119,10 @@ def holder(process: Process | None, all: Mapping[int, Process]) -> tuple[str, st
         return who, f"kill {process.pid}"
     service = service_above(process, all)
     if service is not None:
-        return f"another jevserve serve (pid {service.pid})", f"stop it: kill {service.pid}"
+        return f"another jevserve serve (pid {service.pid})", (
+            "that one is checked with jevserve doctor --url; to start a second, stop it "
+            f"(kill {service.pid})"
+        )
     return f"{process.title} (pid {process.pid})", f"stop it: kill {process.pid}"
 
 

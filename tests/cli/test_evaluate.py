@@ -115,6 +115,15 @@ def test_a_model_that_reads_the_order_is_found_out(
     )
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """A shell has its background jobs ignore Ctrl-C, these tests among them."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_evaluation_goes_on_where_it_stopped(
     run: Run, data: str, fake: FakeService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
